@@ -47,7 +47,7 @@ const (
 	CodeRemoteUnreachable   Code = "remote_unreachable"
 	CodeRemoteDenied        Code = "remote_denied" // the remote refused the credential
 	CodeBaselineMoved       Code = "baseline_moved"
-	CodeFenceConflict       Code = "fence_conflict"     // the run's fence is not what this epoch created
+	CodeFenceConflict       Code = "fence_conflict"      // the run's fence is not what this epoch created
 	CodePublicationUnclear  Code = "publication_unclear" // no clear answer; settled from the remote
 	CodePublicationRefused  Code = "publication_refused" // settled: the remote took nothing
 	CodePublicationPartial  Code = "publication_partial" // the fence moved, the branch did not
