@@ -208,11 +208,11 @@ type Cancelled struct {
 // Closed is the last fact of a worker or reconciler about a run. (A42, A48)
 type Closed struct {
 	Cuts
-	State       State  `json:"state"`
-	Effect      Effect `json:"effect"`
-	Stage       Stage  `json:"stage"` // where the run ended
-	Code        Code   `json:"code"`  // empty for a run that completed
-	Disposition string `json:"disposition"`
+	State       State   `json:"state"`
+	Effect      Effect  `json:"effect"`
+	Stage       Stage   `json:"stage"` // where the run ended
+	Code        Code    `json:"code"`  // empty for a run that completed
+	Disposition Outcome `json:"disposition"`
 }
 
 // Failed names a failure: where, what, about which thing. Its text stays in the log. (A43)
