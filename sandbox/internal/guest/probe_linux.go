@@ -1,0 +1,3 @@
+package guest
+
+func runProbe(args []string) error { return nil }
