@@ -70,3 +70,16 @@ func ValidDigest(s string) bool {
 	digits, ok := strings.CutPrefix(s, digestPrefix)
 	return ok && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
 }
+
+// Fields splits a JSON object into its members, each with its bytes as they stand there.
+func Fields(object []byte) (map[string][]byte, error) {
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(object, &members); err != nil {
+		return nil, semanticError(err)
+	}
+	fields := make(map[string][]byte, len(members))
+	for name, value := range members {
+		fields[name] = value
+	}
+	return fields, nil
+}
