@@ -58,7 +58,8 @@ const (
 )
 
 // PublishRoute is the lane of the credential that reads from and publishes to the git remote. It stays in the worker and
-// hangs on a token of its own. The remote's trust (a private CA, known hosts) is public and the deployment's: see Trust.
+// hangs on a token of its own. What the remote is recognised by
+// (a private CA, known hosts) is public, and the deployment's to add.
 type PublishRoute struct {
 	Revision string      `json:"revision"`
 	Kind     PublishKind `json:"kind"`
@@ -73,6 +74,17 @@ type PublishRoute struct {
 	// User is the ssh user, and for a certificate its one principal; usually git.
 	User string `json:"user,omitempty"`
 	// TTLSeconds is how long the credential may live, 1 to MaxTTL.
+	TTLSeconds int `json:"ttl_seconds"`
+}
+
+// SigningRoute is the lane of the key that signs evidence. It is the deployment's and no profile's.
+type SigningRoute struct {
+	Revision string `json:"revision"`
+	Path     string `json:"path"`
+	Policy   string `json:"policy"`
+	// Field names the field that holds an Ed25519 private key, PKCS #8 in PEM.
+	Field string `json:"field"`
+	// TTLSeconds is how long the key may be held, 1 to MaxTTL.
 	TTLSeconds int `json:"ttl_seconds"`
 }
 
@@ -182,6 +194,20 @@ func (r PublishRoute) validateKind() error {
 		}
 	default:
 		return errors.New("kind is none of basic, ssh_key, ssh_certificate")
+	}
+	return nil
+}
+
+// Validate refuses a route that is not whole, exact and bounded.
+func (r SigningRoute) Validate() error {
+	if err := CheckRevision(r.Revision); err != nil {
+		return err
+	}
+	if err := checkSource(r.Path, r.Policy, r.TTLSeconds); err != nil {
+		return fmt.Errorf("signing route %s: %w", r.Revision, err)
+	}
+	if !fieldForm.MatchString(r.Field) {
+		return fmt.Errorf("signing route %s: field is not the name of a field", r.Revision)
 	}
 	return nil
 }

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/internal/secretform"
 )
 
 // maxValue bounds a released value, in bytes.
-const maxValue = 64 << 10
+const maxValue = 32 << 10
 
 // Session is one child token and what was read with it. It is safe for concurrent use.
 type Session struct {
@@ -72,6 +73,10 @@ func (s *Session) readField(ctx context.Context, route Route) (Secret, error) {
 	value, err := s.field(fields, route.Field)
 	if err != nil {
 		return Secret{}, err
+	}
+	// Any shorter, and the log would be masked, and the change refused, by chance.
+	if len(bytes.TrimSpace(value.Reveal())) < secretform.MinLength {
+		return Secret{}, fmt.Errorf("the value is shorter than %d bytes", secretform.MinLength)
 	}
 	if route.Inject.Kind == InjectEnv && bytes.IndexByte(value.Reveal(), 0) >= 0 {
 		return Secret{}, errors.New("the value holds a zero byte and cannot be a variable")
