@@ -2,14 +2,20 @@ package requirements
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // PagePath is where the page lies in the repository.
 const PagePath = "docs/requirements.md"
 
-// Nothing is what the page says where no test shows a requirement; a reason may follow after a colon.
-const Nothing = "nothing yet"
+// The last column: `tests`, then what they leave open; or that there is nothing yet, with or without a reason. Tests are
+// written by the generator, notes by hand.
+const (
+	nothing   = "nothing yet"
+	open      = "still open: "
+	separator = "<br>"
+)
 
 // Row is one requirement on the page.
 type Row struct {
@@ -17,12 +23,12 @@ type Row struct {
 	ID    string
 	Text  string
 	Owner string
-	Tests []string // empty when Shown is Nothing, with or without a reason
-	Shown string   // the last column as it stands
+	Tests []string
+	Note  string // why there is no test yet, or what the tests leave open
 }
 
 // ParsePage returns the rows of the page in their order. Only table rows that begin with an id count; such a row with
-// other than four columns is an error.
+// other than four columns, or with an empty one, is an error.
 func ParsePage(page string) ([]Row, error) {
 	var rows []Row
 	for i, line := range strings.Split(page, "\n") {
@@ -30,22 +36,25 @@ func ParsePage(page string) ([]Row, error) {
 		if !ok {
 			continue
 		}
-		if len(cells) != 4 {
-			return nil, fmt.Errorf("%s:%d: %d columns, not 4", PagePath, i+1, len(cells))
+		if len(cells) != 4 || slices.Contains(cells, "") {
+			return nil, fmt.Errorf("%s:%d: %s needs four columns, none empty", PagePath, i+1, cells[0])
 		}
-		row := Row{Line: i + 1, ID: cells[0], Text: cells[1], Owner: cells[2], Shown: cells[3]}
-		if !isNothing(row.Shown) {
-			for _, test := range strings.Split(row.Shown, "<br>") {
-				row.Tests = append(row.Tests, strings.Trim(strings.TrimSpace(test), "`"))
+		row := Row{Line: i + 1, ID: cells[0], Text: cells[1], Owner: cells[2]}
+		for _, part := range strings.Split(cells[3], separator) {
+			openNote, isOpen := strings.CutPrefix(part, open)
+			reason, isReason := strings.CutPrefix(part, nothing+": ")
+			switch {
+			case isOpen:
+				row.Note = openNote
+			case isReason:
+				row.Note = reason
+			case part != nothing:
+				row.Tests = append(row.Tests, strings.Trim(part, "`"))
 			}
 		}
 		rows = append(rows, row)
 	}
 	return rows, nil
-}
-
-func isNothing(shown string) bool {
-	return shown == Nothing || strings.HasPrefix(shown, Nothing+": ")
 }
 
 func cells(line string) ([]string, bool) {
@@ -61,8 +70,8 @@ func cells(line string) ([]string, bool) {
 	return cells, len(id) > 1 && (id[0] == 'A' || id[0] == 'B') && strings.Trim(id[1:], "0123456789") == ""
 }
 
-// Rewrite returns the page with its last column written from the claims. A reason that stands after Nothing stays as long
-// as nothing shows the requirement. Everything else is kept byte for byte.
+// Rewrite returns the page with its tests written from the claims. Notes stay: a reason for which there was no test
+// becomes what the first test leaves open, until someone takes it away. Everything else is kept byte for byte.
 func Rewrite(page string, claims map[string][]string) (string, error) {
 	rows, err := ParsePage(page)
 	if err != nil {
@@ -70,15 +79,27 @@ func Rewrite(page string, claims map[string][]string) (string, error) {
 	}
 	lines := strings.Split(page, "\n")
 	for _, row := range rows {
-		shown := Nothing
-		if tests := claims[row.ID]; len(tests) > 0 {
-			shown = "`" + strings.Join(tests, "`<br>`") + "`"
-		} else if isNothing(row.Shown) {
-			shown = row.Shown
-		}
-		if shown != row.Shown {
-			lines[row.Line-1] = fmt.Sprintf("| %s | %s | %s | %s |", row.ID, row.Text, row.Owner, shown)
+		if !slices.Equal(row.Tests, claims[row.ID]) {
+			row.Tests = claims[row.ID]
+			lines[row.Line-1] = row.String()
 		}
 	}
 	return strings.Join(lines, "\n"), nil
+}
+
+// String is the row as a line of the page.
+func (r Row) String() string {
+	var parts []string
+	for _, test := range r.Tests {
+		parts = append(parts, "`"+test+"`")
+	}
+	switch {
+	case len(r.Tests) == 0 && r.Note == "":
+		parts = append(parts, nothing)
+	case len(r.Tests) == 0:
+		parts = append(parts, nothing+": "+r.Note)
+	case r.Note != "":
+		parts = append(parts, open+r.Note)
+	}
+	return fmt.Sprintf("| %s | %s | %s | %s |", r.ID, r.Text, r.Owner, strings.Join(parts, separator))
 }
