@@ -37,7 +37,7 @@ type Spec struct {
 	Revision string `json:"revision"`
 	Kind     Kind   `json:"kind"`
 	// Argv is the program, by its absolute path in the image, and its arguments. Nothing is added to it; the task is in the
-	// file that the variable TASK_FILE names.
+	// file that the variable HARNESS_TASK_FILE names.
 	Argv []string `json:"argv"`
 	// Env are plain variables of the program. Secrets come by credential routes.
 	Env map[string]string `json:"env,omitempty"`

@@ -13,8 +13,11 @@ import (
 // MaxTTL bounds the lifetime of every token this package creates. The token role may bound it further.
 const MaxTTL = 4 * time.Hour
 
-// FileDir is where file injections lie in the sandbox: on a tmpfs of the session.
-const FileDir = "/run/harness/credentials"
+// FileDir is where file injections lie in the sandbox: on a tmpfs of the session, beside the task.
+const FileDir = "/run/harness"
+
+// TaskFile is the name of the task's file in FileDir. No credential takes it.
+const TaskFile = "task"
 
 // InjectKind says how a released value reaches the session.
 type InjectKind string
@@ -120,8 +123,8 @@ func (r Route) Validate() error {
 func (i Injection) validate() error {
 	switch i.Kind {
 	case InjectFile:
-		if !fileForm.MatchString(i.Target) {
-			return errors.New("inject.target is not a plain file name")
+		if !fileForm.MatchString(i.Target) || i.Target == TaskFile {
+			return errors.New("inject.target is not a plain file name, or is the task's")
 		}
 	case InjectEnv:
 		return CheckVariable(i.Target)
@@ -140,7 +143,7 @@ func (i Injection) Place() string {
 }
 
 // reservedVariables change which program runs, or how, or belong to the sandbox.
-var reservedVariables = []string{"PATH", "HOME", "USER", "SHELL", "TMPDIR", "PWD", "IFS", "ENV", "BASH_ENV", "TASK_FILE"}
+var reservedVariables = []string{"PATH", "HOME", "USER", "SHELL", "TMPDIR", "PWD", "IFS", "ENV", "BASH_ENV"}
 
 // CheckVariable refuses names of environment variables that are not plain, or that would change which program runs.
 func CheckVariable(name string) error {
