@@ -1,0 +1,69 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/rein-aharness/harness/evidence"
+)
+
+// Facts reads the evidence chain of a run in its order. It is not verified here.
+func (s *Store) Facts(ctx context.Context, run string) ([]evidence.Fact, error) {
+	facts, err := loadFacts(ctx, s.pool, run)
+	if err != nil {
+		return nil, err
+	}
+	if len(facts) == 0 {
+		return nil, ErrNotFound
+	}
+	return facts, nil
+}
+
+func loadFacts(ctx context.Context, q querier, run string) ([]evidence.Fact, error) {
+	rows, err := q.Query(ctx, `SELECT bytes FROM run_fact WHERE run_id = $1 ORDER BY seq`, run)
+	if err != nil {
+		return nil, fmt.Errorf("read the facts of run %s: %w", run, err)
+	}
+	stored, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	if err != nil {
+		return nil, fmt.Errorf("read the facts of run %s: %w", run, err)
+	}
+	facts := make([]evidence.Fact, len(stored))
+	for i, data := range stored {
+		if facts[i], err = evidence.DecodeFact(data); err != nil {
+			return nil, fmt.Errorf("fact %d of run %s: %w", i+1, run, err)
+		}
+	}
+	return facts, nil
+}
+
+// storeFacts appends what the store does not have yet. The caller holds the run's row. When a commit's answer was lost, some of the
+// facts are stored already; that is seen by their digests.
+func storeFacts(ctx context.Context, tx pgx.Tx, run string, facts []evidence.Fact) error {
+	var last int
+	var head string
+	err := tx.QueryRow(ctx, `SELECT seq, digest FROM run_fact WHERE run_id = $1 ORDER BY seq DESC LIMIT 1`, run).Scan(&last, &head)
+	if err != nil && !isNone(err) {
+		return err
+	}
+	if last > len(facts) || last > 0 && facts[last-1].Digest != head {
+		return ErrFactConflict
+	}
+	fresh := facts[last:]
+	if len(fresh) == 0 {
+		return nil
+	}
+	seqs, digests, documents := make([]int, len(fresh)), make([]string, len(fresh)), make([][]byte, len(fresh))
+	for i, f := range fresh {
+		seqs[i], digests[i] = f.Seq, f.Digest
+		if documents[i], err = f.Encode(); err != nil {
+			return fmt.Errorf("fact %d: %w", f.Seq, err)
+		}
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO run_fact (run_id, seq, digest, bytes)
+		SELECT $1, s, d, b FROM unnest($2::int[], $3::text[], $4::bytea[]) AS f (s, d, b)`, run, seqs, digests, documents)
+	return err
+}

@@ -1,0 +1,129 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// holds is how long after now a lease may be trusted that was last renewed by a request made at beat: the TTL without the margin,
+// less the time since, by whichever clock says that more has passed. The monotonic clock stands still while a machine is suspended,
+// and the wall clock can be set back; either alone would make a lease look fresh. (CASES 14)
+func (c Config) holds(beat, now time.Time) time.Duration {
+	monotonic, wall := now.Sub(beat), now.Round(0).Sub(beat.Round(0))
+	return c.TTL - c.Margin - max(monotonic, wall)
+}
+
+// Deadline is when the holder stops trusting the lease, unless it is renewed before.
+func (l *Lease) Deadline() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.beatAt.Add(l.store.config.TTL - l.store.config.Margin)
+}
+
+// Keep renews the lease until stop is called, and gives a context that ends when the lease is lost: its cause is ErrLeaseLost, and
+// ErrCancelRequested as well when that was why. A heartbeat that fails is sent again as long as the lease lasts; one that is
+// rejected is final. (A38, CASES 7, 11, 14)
+//
+// stop waits for a heartbeat that is under way. It is called once the work has ended, not when it is asked to end. (CASES 10)
+func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop func()) {
+	kept, cancel := context.WithCancelCause(ctx)
+	// Heartbeats outlive the caller's context: as long as the work goes on, so do they.
+	beating, end := context.WithCancel(context.WithoutCancel(ctx))
+	var loops sync.WaitGroup
+	loops.Go(func() { l.beat(beating, cancel) })
+	loops.Go(func() { l.watch(beating, cancel) })
+	return kept, func() {
+		end()
+		loops.Wait()
+		cancel(context.Canceled)
+	}
+}
+
+// beat sends heartbeats.
+func (l *Lease) beat(ctx context.Context, lost context.CancelCauseFunc) {
+	config := l.store.config
+	retry := max(config.Beat/8, 10*time.Millisecond)
+	for wait := config.Beat; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = config.Beat
+		err := l.heartbeat(ctx)
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case errors.Is(err, ErrLeaseLost):
+			lost(err)
+			return
+		default:
+			config.Logger.Warn("heartbeat failed", "run", l.run.ID, "epoch", l.run.Epoch, "error", err)
+			wait = retry
+		}
+	}
+}
+
+// watch ends the work when the lease runs out unrenewed, also while a heartbeat hangs.
+func (l *Lease) watch(ctx context.Context, lost context.CancelCauseFunc) {
+	look := time.NewTicker(max(min(l.store.config.Beat/10, 500*time.Millisecond), time.Millisecond))
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		l.mu.Lock()
+		done := l.done
+		l.mu.Unlock()
+		if done {
+			return
+		}
+		if _, err := l.left(); err != nil {
+			lost(err)
+			return
+		}
+	}
+}
+
+// heartbeat renews the lease by one TTL of the database's clock.
+func (l *Lease) heartbeat(ctx context.Context) error {
+	l.mu.Lock()
+	done := l.done
+	l.mu.Unlock()
+	if done {
+		return nil
+	}
+	left, err := l.left()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(left, l.store.config.Beat))
+	defer cancel()
+	requested := time.Now()
+	var held, cancelled bool
+	err = l.store.beats.QueryRow(ctx, `
+		WITH renewed AS (
+			UPDATE ops_run SET lease_expires_at = clock_timestamp() + $4 * interval '1 millisecond'
+			WHERE id = $1 AND lease_epoch = $2 AND lease_owner = $3 AND lease_expires_at > clock_timestamp()
+			RETURNING id)
+		SELECT EXISTS (SELECT FROM renewed), (SELECT cancel_requested_at IS NOT NULL FROM ops_run WHERE id = $1)`,
+		l.run.ID, l.run.Epoch, l.run.Owner, l.store.config.TTL.Milliseconds()).Scan(&held, &cancelled)
+	if err != nil {
+		l.store.noteError(err)
+		return fmt.Errorf("heartbeat of run %s: %w", l.run.ID, err)
+	}
+	l.mu.Lock()
+	done = l.done
+	if held {
+		l.beatAt = requested
+	}
+	l.mu.Unlock()
+	if held || done {
+		return nil
+	}
+	return l.lose(cancelled && l.kind == kindRun)
+}

@@ -1,0 +1,205 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+)
+
+// Handler does the work that a lease is for. The context ends when the lease is lost; what was begun is then torn down on a fresh
+// one. A handler closes or defers the run, or releases a run that it has not started; an error is logged, and a run that is
+// neither is settled by a reconciler once its lease has expired.
+type Handler interface {
+	// Execute follows the chain for a run that was claimed.
+	Execute(ctx context.Context, lease *Lease) error
+	// Reconcile settles a run that was taken over.
+	Reconcile(ctx context.Context, lease *Lease) error
+}
+
+// WorkerConfig says what one worker process takes on.
+type WorkerConfig struct {
+	Claimant
+	// Version of the binary, for the operator.
+	Version string
+	// Concurrency is how many runs are worked on at once; default 2. As many again may be settled.
+	Concurrency int
+	// Admit says whether the machine has room for one more run, and why not. nil means it always has.
+	Admit func() (ok bool, why string)
+	// Drain is how long a worker that was asked to stop lets its runs go on; default 10 minutes. Then their contexts end.
+	Drain time.Duration
+	// Tick is the time between two looks for what has no live job; default 2 s.
+	Tick time.Duration
+	// Chores are done now and then by one process at a time.
+	Chores []Chore
+}
+
+// Chore is work that one process at a time does.
+type Chore struct {
+	Name  string
+	Every time.Duration
+	Do    func(ctx context.Context) error
+}
+
+func (c WorkerConfig) withDefaults() WorkerConfig {
+	if c.Concurrency == 0 {
+		c.Concurrency = 2
+	}
+	if c.Admit == nil {
+		c.Admit = func() (bool, string) { return true, "" }
+	}
+	if c.Drain == 0 {
+		c.Drain = 10 * time.Minute
+	}
+	if c.Tick == 0 {
+		c.Tick = 2 * time.Second
+	}
+	return c
+}
+
+// Worker claims and works on runs, settles what others left behind, and delivers results. With a Queue in its claimant it serves
+// that queue's attended runs and nothing else.
+type Worker struct {
+	store   *Store
+	config  WorkerConfig
+	handler Handler
+	river   *river.Client[pgx.Tx]
+}
+
+// NewWorker prepares a worker; Run starts it.
+func NewWorker(s *Store, config WorkerConfig, handler Handler) (*Worker, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	w := &Worker{store: s, config: config, handler: handler}
+	workers := river.NewWorkers()
+	river.AddWorker(workers, river.WorkFunc(w.run))
+	river.AddWorker(workers, river.WorkFunc(w.reconcile))
+	river.AddWorker(workers, river.WorkFunc(w.deliver))
+	client, err := river.NewClient(riverpgxv5.New(s.pool), &river.Config{
+		ID:                config.Owner(),
+		Queues:            config.queues(),
+		Workers:           workers,
+		JobTimeout:        -1, // the lease bounds the work
+		FetchCooldown:     20 * time.Millisecond,
+		FetchPollInterval: time.Second,
+		PollOnly:          s.config.TransactionPooling,
+		SoftStopTimeout:   config.Drain,
+		Logger:            s.config.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("prepare River: %w", err)
+	}
+	w.river = client
+	return w, nil
+}
+
+func (c WorkerConfig) queues() map[string]river.QueueConfig {
+	if c.Queue != "" {
+		return map[string]river.QueueConfig{c.Queue: {MaxWorkers: c.Concurrency}}
+	}
+	return map[string]river.QueueConfig{
+		queueRun:       {MaxWorkers: c.Concurrency},
+		queueReconcile: {MaxWorkers: c.Concurrency},
+		queueDeliver:   {MaxWorkers: 4},
+	}
+}
+
+// Run works until ctx ends. Then it claims nothing more and lets the runs at hand go on, heartbeats included, for the drain's time.
+func (w *Worker) Run(ctx context.Context) error {
+	if err := w.river.Start(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("start River: %w", err)
+	}
+	<-ctx.Done()
+	if err := w.river.Stop(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("stop River: %w", err)
+	}
+	return nil
+}
+
+// run is one attempt to claim and work on a run.
+func (w *Worker) run(ctx context.Context, j *river.Job[runArgs]) error {
+	if !w.admitted(ctx) {
+		return nil // the tick dispatches the run again
+	}
+	claimant := w.config.Claimant
+	claimant.Epoch = j.Args.Epoch
+	lease, err := w.store.Claim(ctx, j.Args.Run, claimant)
+	if err != nil {
+		return w.unclaimed(err)
+	}
+	w.work(ctx, lease, w.handler.Execute)
+	return nil
+}
+
+// reconcile is one attempt to take over and settle a run.
+func (w *Worker) reconcile(ctx context.Context, j *river.Job[reconcileArgs]) error {
+	claimant := w.config.Claimant
+	claimant.Epoch = j.Args.Epoch
+	lease, err := w.store.TakeOver(ctx, j.Args.Run, claimant, false)
+	if err != nil {
+		return w.unclaimed(err)
+	}
+	w.work(ctx, lease, w.handler.Reconcile)
+	return nil
+}
+
+// unclaimed tells what is in the order of things from what the operator should see. Either way the job has ended, and the tick
+// dispatches the run again if it still needs one.
+func (w *Worker) unclaimed(err error) error {
+	if errors.Is(err, ErrNotClaimable) || errors.Is(err, ErrRefLocked) || errors.Is(err, ErrPaused) {
+		w.store.config.Logger.Debug("not claimed", "reason", err)
+		return nil
+	}
+	w.store.config.Logger.Error("not claimed", "error", err)
+	return err
+}
+
+// work keeps the lease while the handler has it.
+func (w *Worker) work(ctx context.Context, lease *Lease, do func(context.Context, *Lease) error) {
+	log := w.store.config.Logger.With("run", lease.run.ID, "epoch", lease.run.Epoch)
+	kept, stop := lease.Keep(ctx)
+	defer stop()
+	err := do(kept, lease)
+	if err != nil {
+		log.Error("the run's work ended with an error", "error", err)
+	}
+	if !lease.Held() {
+		return
+	}
+	// Neither closed nor deferred. What was not started goes back; the rest expires and is settled.
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.store.config.TTL)
+	defer cancel()
+	if err := lease.Release(release); err != nil {
+		log.Warn("the run was left to expire", "error", err)
+	}
+}
+
+// admitted waits for room, for no longer than half a TTL: then another worker may have it.
+func (w *Worker) admitted(ctx context.Context) bool {
+	deadline := time.Now().Add(w.store.config.TTL / 2)
+	for {
+		ok, why := w.config.Admit()
+		if ok {
+			return true
+		}
+		if time.Now().After(deadline) {
+			w.store.config.Logger.Info("no room for another run", "reason", why)
+			return false
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (w *Worker) deliver(ctx context.Context, j *river.Job[deliverArgs]) error {
+	return errEndpointUnknown
+}
