@@ -74,7 +74,8 @@ func (t *transcript) event(e event) error {
 	switch {
 	case e.Test == "" && ends:
 		return t.end(e.Package, p, e.Action == "fail")
-	case e.Test == "" && e.Output != "PASS\n":
+	case e.Output == "PASS\n": // says nothing beside the package's own line
+	case e.Test == "":
 		p.own.WriteString(e.Output)
 	case e.Action == "run":
 		p.begin(e.Test)

@@ -40,7 +40,7 @@ func goTest(t *testing.T, dir string, flags ...string) []byte {
 
 func passing() map[string]string {
 	return map[string]string{
-		"good/a_test.go": "package good\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tt.Log(\"quiet\")\n\tt.Run(\"part\", func(t *testing.T) {})\n}\n",
+		"good/a_test.go": "package good\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tt.Log(\"quiet\")\n\tt.Run(\"part\", func(t *testing.T) {})\n}\n\nfunc FuzzA(f *testing.F) {\n\tf.Add(1)\n\tf.Fuzz(func(*testing.T, int) {})\n}\n",
 		"none/none.go":   "package none\n",
 	}
 }
@@ -57,10 +57,11 @@ func TestTranscriptOfPassingTestsIsTheUsualOne(t *testing.T) {
 	require.Regexp(t, `(?m)^ok  \texample.org/m/good\t[0-9.]+s$`, people.String())
 	require.Regexp(t, `(?m)^\?   \texample.org/m/none\t\[no test files\]$`, people.String())
 	require.NotContains(t, people.String(), "quiet")
+	require.NotContains(t, people.String(), "PASS")
 
 	results, err := ReadResults(&kept, module)
 	require.NoError(t, err)
-	require.Equal(t, Results{"good.TestA": Passed}, results)
+	require.Equal(t, Results{"good.TestA": Passed, "good.FuzzA": Passed}, results)
 }
 
 func TestTranscriptOfFailuresSaysWhatPlainGoTestSays(t *testing.T) {
@@ -91,7 +92,7 @@ func TestTranscriptOfFailuresSaysWhatPlainGoTestSays(t *testing.T) {
 
 	results, err := ReadResults(&kept, module)
 	require.NoError(t, err)
-	require.Equal(t, Results{"good.TestA": Passed, "bad.TestA": Failed, "bad.TestB": Passed, "panics.TestA": Failed}, results)
+	require.Equal(t, Results{"good.TestA": Passed, "good.FuzzA": Passed, "bad.TestA": Failed, "bad.TestB": Passed, "panics.TestA": Failed}, results)
 }
 
 func TestTranscriptOfNothingOrOfACutRunIsAFailure(t *testing.T) {
