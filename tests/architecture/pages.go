@@ -9,13 +9,16 @@ import (
 )
 
 // CheckPages reads the Markdown pages at the root of fsys and below docs. Every relative link leads to a file or folder that
-// exists, every decision is in the index of decisions, and every decision has the headings that the index promises.
+// exists, every decision is in the index of decisions and has the headings that the index promises, and no line speaks of
+// exactly-once but to deny it (B46).
 func CheckPages(fsys fs.FS) ([]Violation, error) {
 	var bad []Violation
 	pages, err := markdown(fsys)
 	if err != nil {
 		return nil, err
 	}
+	claim := regexp.MustCompile(`(?i)exactly[- ]once`)
+	denial := regexp.MustCompile(`(?i)\b(no|not|never|nothing|nobody|cannot)\b`)
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	for name, text := range pages {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
@@ -25,6 +28,13 @@ func CheckPages(fsys fs.FS) ([]Violation, error) {
 			}
 			if _, err := fs.Stat(fsys, path.Join(path.Dir(name), target)); err != nil {
 				bad = append(bad, Violation{name, "links " + target + ", which does not exist"})
+			}
+		}
+	}
+	for name, text := range pages {
+		for i, line := range strings.Split(text, "\n") {
+			if claim.MatchString(line) && !denial.MatchString(line) {
+				bad = append(bad, Violation{fmt.Sprintf("%s:%d", name, i+1), "claims exactly-once"})
 			}
 		}
 	}

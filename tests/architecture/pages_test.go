@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// B46
 func TestThePagesHangTogether(t *testing.T) {
 	t.Parallel()
 	bad, err := CheckPages(os.DirFS(repository))
@@ -28,6 +29,8 @@ func TestCheckPagesCatches(t *testing.T) {
 		"a dead link":                 {"docs/a.md", "[a](adr/0002-two.md)", "links adr/0002-two.md"},
 		"a decision outside the list": {"docs/adr/0002-two.md", strings.Replace(decision, "0001", "0002", 1), "the index does not list it"},
 		"a decision half told":        {"docs/adr/0001-one.md", strings.Replace(decision, "## Consequences", "## After", 1), "## Consequences"},
+		"a claim of exactly-once":     {"README.md", "Each run lands Exactly once.", "README.md:1: claims exactly-once"},
+		"a denial of it":              {"README.md", "Nothing here is exactly-once.", ""},
 		"a decision misnumbered":      {"docs/adr/0001-one.md", strings.Replace(decision, "0001", "0003", 1), "# 0001"},
 	} {
 		t.Run(name, func(t *testing.T) {
