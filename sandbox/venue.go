@@ -134,5 +134,8 @@ func (v *Venue) notEnforced(runtime string) []string {
 	if !v.info.CPUCfsQuota || ignored {
 		lacking = append(lacking, LimitCPU)
 	}
+	if runtime != RuntimeRunc {
+		lacking = append(lacking, LimitInodes, limitInitScheduling) // gVisor's tmpfs has a size, but counts no inodes
+	}
 	return lacking
 }
