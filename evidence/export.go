@@ -51,8 +51,8 @@ type exportLine struct {
 	Lines    int            `json:"lines,omitzero"`    // end: how many lines came before
 }
 
-// WriteExport writes a record. signer may be nil; otherwise its public key is added as a hint.
-func WriteExport(w io.Writer, rec Record, signer *Signer) error {
+// WriteExport writes a record. When trust has the key that the envelope names, its public key is added as a hint.
+func WriteExport(w io.Writer, rec Record, trust Trust) error {
 	lines := []exportLine{{Type: lineHeader, Version: exportVersion, Run: rec.Run}}
 	for _, f := range rec.Facts {
 		data, err := f.Encode()
@@ -77,12 +77,18 @@ func WriteExport(w io.Writer, rec Record, signer *Signer) error {
 			lines = append(lines, exportLine{Type: d.kind, Base64: base64.StdEncoding.EncodeToString(d.data)})
 		}
 	}
-	if signer != nil {
-		der, err := encodePublicKey(signer.Public())
+	if len(rec.Envelope) > 0 {
+		env, err := parseEnvelope(rec.Envelope)
 		if err != nil {
-			return fmt.Errorf("exporting the key: %w", err)
+			return fmt.Errorf("exporting the envelope: %w", err)
 		}
-		lines = append(lines, exportLine{Type: lineKey, KeyID: signer.KeyID(), Base64: base64.StdEncoding.EncodeToString(der)})
+		if key, ok := trust.Key(env.keyID); ok {
+			der, err := encodePublicKey(key.Public)
+			if err != nil {
+				return fmt.Errorf("exporting the key: %w", err)
+			}
+			lines = append(lines, exportLine{Type: lineKey, KeyID: key.KeyID, Base64: base64.StdEncoding.EncodeToString(der)})
+		}
 	}
 	lines = append(lines, exportLine{Type: lineEnd, Lines: len(lines)})
 	for _, l := range lines {
