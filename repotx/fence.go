@@ -1,0 +1,166 @@
+package repotx
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/rein-aharness/harness/evidence"
+)
+
+// FenceID is the lease that a fence value belongs to. Its nonce is the process's, so no two leases share a value. (A36)
+type FenceID struct {
+	Run   string
+	Epoch int64
+	Owner string
+	Nonce string
+}
+
+// harnessIdentity signs the objects that only the fence points at.
+var harnessIdentity = Author{Name: "harness", Email: "harness@localhost"}
+
+const (
+	emptyTree    = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+	fenceTagName = "harness-fence-"
+)
+
+// fenceTag is the object whose hash is a fence's first value: an annotated tag of the baseline. The owner's name stays out
+// of the remote; its digest is enough to make the value unique.
+func fenceTag(id FenceID, baseline string) ([]byte, error) {
+	if _, err := FenceRef(id.Run); err != nil {
+		return nil, err
+	}
+	if id.Epoch < 1 || id.Owner == "" || id.Nonce == "" || !isHash(baseline) {
+		return nil, errors.New("a fence needs an epoch, an owner, a nonce and a baseline")
+	}
+	holder := sha256.Sum256([]byte(id.Owner + "\x00" + id.Nonce))
+	var buf bytes.Buffer
+	fmt.Fprintf(&buf, "object %s\ntype commit\ntag %s%s\ntagger %s <%s> 0 +0000\n\nepoch %d\nholder %s\n",
+		baseline, fenceTagName, id.Run, harnessIdentity.Name, harnessIdentity.Email, id.Epoch, hex.EncodeToString(holder[:]))
+	return buf.Bytes(), nil
+}
+
+// FenceValue is the hash that CreateFence or MoveFence will set, known beforehand so that it can be recorded first.
+func FenceValue(id FenceID, baseline string) (string, error) {
+	tag, err := fenceTag(id, baseline)
+	if err != nil {
+		return "", fmt.Errorf("repotx: %w", err)
+	}
+	return plumbing.ComputeHash(plumbing.TagObject, tag).String(), nil
+}
+
+// tombstone is the object that closes a run's fence for all epochs below: a parentless commit of the empty tree.
+func tombstone(run string, epoch int64) []byte {
+	return encodeCommit(emptyTree, "", harnessIdentity, time.Unix(0, 0), fmt.Sprintf("Fence of run %s closed by epoch %d\n", run, epoch))
+}
+
+// TombstoneValue is the hash of the tombstone that an epoch of a run sets.
+func TombstoneValue(run string, epoch int64) string {
+	return plumbing.ComputeHash(plumbing.CommitObject, tombstone(run, epoch)).String()
+}
+
+// isTombstone reports whether the value is the tombstone of an epoch up to the given one.
+func isTombstone(run string, epoch int64, value string) bool {
+	for e := epoch; e >= 1; e-- {
+		if TombstoneValue(run, e) == value {
+			return true
+		}
+	}
+	return false
+}
+
+// CreateFence sets the run's fence for the first time and returns its value. A fence that exists already is
+// CodeFenceConflict and is never adopted, unless it is exactly this lease's own. An answer that does not say what happened
+// is CodePublicationUnclear; Settle decides then.
+func (r *Remote) CreateFence(ctx context.Context, id FenceID, baseline string) (string, error) {
+	return r.setFence(ctx, id, baseline, "")
+}
+
+// MoveFence takes the fence over for an epoch that only publishes: from the value of an earlier epoch of the run to its own.
+func (r *Remote) MoveFence(ctx context.Context, from string, id FenceID, baseline string) (string, error) {
+	if !isHash(from) {
+		return "", evidence.Fail(evidence.StagePreflight, evidence.CodeFenceConflict, "", errors.New("no value to move the fence from"))
+	}
+	return r.setFence(ctx, id, baseline, from)
+}
+
+func (r *Remote) setFence(ctx context.Context, id FenceID, baseline, from string) (string, error) {
+	fail := func(code evidence.Code, err error) (string, error) {
+		return "", evidence.Fail(evidence.StagePreflight, code, fencePrefix+id.Run, err)
+	}
+	tag, err := fenceTag(id, baseline)
+	if err != nil {
+		return fail(evidence.CodeFenceConflict, err)
+	}
+	p := newPacker(r.store.config.PackBytes)
+	value, err := p.object(plumbing.TagObject, tag)
+	if err != nil {
+		return fail(evidence.CodePackTooLarge, err)
+	}
+	pack, _ := p.finish()
+	answer := r.push(ctx, []command{{fencePrefix + id.Run, from, value}}, pack, true)
+	if answer.OK() {
+		return value, nil
+	}
+	adv, err := r.Advertise(ctx)
+	if err != nil {
+		return "", errors.Join(err, answer.err())
+	}
+	switch adv.Refs[fencePrefix+id.Run] {
+	case value:
+		return value, nil
+	case from:
+		if answer.Sent && answer.Unpack == "" {
+			return fail(evidence.CodePublicationUnclear, answer.err())
+		}
+		return "", classify(evidence.StagePreflight, fencePrefix+id.Run, answer.err())
+	default:
+		return fail(evidence.CodeFenceConflict, answer.err())
+	}
+}
+
+// closeFence moves the fence from a value ("" when absent) to the tombstone of the epoch. Only the next look at the remote
+// says whether it did.
+func (r *Remote) closeFence(ctx context.Context, run, from string, epoch int64) (Answer, error) {
+	p := newPacker(r.store.config.PackBytes)
+	if _, err := p.object(plumbing.TreeObject, nil); err != nil {
+		return Answer{}, err
+	}
+	value, err := p.object(plumbing.CommitObject, tombstone(run, epoch))
+	if err != nil {
+		return Answer{}, err
+	}
+	pack, _ := p.finish()
+	return r.push(ctx, []command{{fencePrefix + run, from, value}}, pack, false), nil
+}
+
+// DeleteFence removes a fence at the end of its retention, if it still has the given value. A fence that is gone already is
+// no error; one with another value is CodeFenceConflict.
+func (r *Remote) DeleteFence(ctx context.Context, run, value string) error {
+	ref, err := FenceRef(run)
+	if err != nil || !isHash(value) {
+		return evidence.Fail(evidence.StageReconcile, evidence.CodeFenceConflict, run, errors.Join(err, errors.New("no fence to delete")))
+	}
+	answer := r.push(ctx, []command{{ref, value, ""}}, nil, false)
+	if answer.OK() {
+		return nil
+	}
+	adv, err := r.advertise(ctx, receivePack)
+	if err != nil {
+		return classify(evidence.StageReconcile, ref, errors.Join(err, answer.err()))
+	}
+	switch adv.Refs[ref] {
+	case "":
+		return nil
+	case value:
+		return classify(evidence.StageReconcile, ref, answer.err())
+	default:
+		return evidence.Fail(evidence.StageReconcile, evidence.CodeFenceConflict, ref, answer.err())
+	}
+}
