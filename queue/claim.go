@@ -43,7 +43,7 @@ func (c Claimant) validate() error {
 // Errors: ErrNotFound, ErrNotClaimable, ErrRefLocked, ErrPaused, ErrDatabaseReplaced. Any other is one of the database, and the run
 // is left as it was or expires.
 func (s *Store) Claim(ctx context.Context, run string, c Claimant) (*Lease, error) {
-	lease, err := s.acquire(ctx, run, c, kindRun, func(tx pgx.Tx, r Run) error {
+	lease, err := s.acquire(ctx, run, c, acquisition{kind: kindRun}, func(tx pgx.Tx, r Run) error {
 		queue := c.Queue
 		if queue == "" {
 			queue = queueRun
@@ -65,12 +65,7 @@ func (s *Store) Claim(ctx context.Context, run string, c Claimant) (*Lease, erro
 //
 // Errors: ErrNotFound, ErrNotClaimable, ErrDatabaseReplaced, or one of the database.
 func (s *Store) TakeOver(ctx context.Context, run string, c Claimant, early bool) (*Lease, error) {
-	if early {
-		if err := s.CheckNow(ctx, run); err != nil {
-			return nil, err
-		}
-	}
-	lease, err := s.acquire(ctx, run, c, kindReconcile, func(tx pgx.Tx, r Run) error {
+	lease, err := s.acquire(ctx, run, c, acquisition{kind: kindReconcile, early: early}, func(tx pgx.Tx, r Run) error {
 		_, err := tx.Exec(ctx, `UPDATE ref_lock SET epoch = $2 WHERE run_id = $1`, r.ID, r.Epoch)
 		return err
 	})
@@ -80,29 +75,35 @@ func (s *Store) TakeOver(ctx context.Context, run string, c Claimant, early bool
 	return lease, nil
 }
 
+// acquisition is what a lease is wanted for.
+type acquisition struct {
+	kind  jobKind
+	early bool // of a run that waits for the remote and is not due
+}
+
 // acquire takes the lease of a run for which the kind of job is due, and then calls also with the run as it has become.
-func (s *Store) acquire(ctx context.Context, id string, c Claimant, kind jobKind, also func(pgx.Tx, Run) error) (*Lease, error) {
+func (s *Store) acquire(ctx context.Context, id string, c Claimant, a acquisition, also func(pgx.Tx, Run) error) (*Lease, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
 	var lease *Lease
 	requested := time.Now()
 	err := s.transact(ctx, func(tx pgx.Tx) error {
-		if err := s.checkControl(ctx, tx, kind == kindRun); err != nil {
+		if err := s.checkControl(ctx, tx, a.kind == kindRun); err != nil {
 			return err
 		}
-		if err := checkDue(ctx, tx, id, kind, c.Epoch); err != nil {
+		if err := checkDue(ctx, tx, id, a, c.Epoch); err != nil {
 			return err
 		}
 		state := ""
-		if kind == kindRun {
+		if a.kind == kindRun {
 			state = string(evidence.StateRunning)
 		}
 		rows, err := tx.Query(ctx, `
 			UPDATE ops_run SET state = coalesce(nullif($2, ''), state), lease_epoch = lease_epoch + 1, lease_owner = $3,
 				lease_worker = $4, lease_engine = $5, claimed_at = clock_timestamp(), stage = $6,
 				lease_expires_at = clock_timestamp() + $7 * interval '1 millisecond'
-			WHERE id = $1 RETURNING `+runColumns, id, state, c.Owner(), c.WorkerID, c.Engine, kind.stage(), s.config.TTL.Milliseconds())
+			WHERE id = $1 RETURNING `+runColumns, id, state, c.Owner(), c.WorkerID, c.Engine, a.kind.stage(), s.config.TTL.Milliseconds())
 		if err != nil {
 			return err
 		}
@@ -113,7 +114,7 @@ func (s *Store) acquire(ctx context.Context, id string, c Claimant, kind jobKind
 		if err := also(tx, run); err != nil {
 			return err
 		}
-		lease, err = s.newLease(ctx, tx, run, kind, requested)
+		lease, err = s.newLease(ctx, tx, run, a.kind, requested)
 		return err
 	})
 	if err != nil {
@@ -123,7 +124,14 @@ func (s *Store) acquire(ctx context.Context, id string, c Claimant, kind jobKind
 }
 
 // checkDue locks the run's row and decides, after the lock was granted, whether it may be acquired.
-func checkDue(ctx context.Context, tx pgx.Tx, id string, kind jobKind, epoch int64) error {
+func checkDue(ctx context.Context, tx pgx.Tx, id string, a acquisition, epoch int64) error {
+	if a.early {
+		_, err := tx.Exec(ctx, `
+			UPDATE ops_run SET next_check_at = clock_timestamp() WHERE id = $1 AND state = 'waiting_external'`, id)
+		if err != nil {
+			return err
+		}
+	}
 	var due string
 	var current int64
 	err := tx.QueryRow(ctx, `
@@ -134,7 +142,7 @@ func checkDue(ctx context.Context, tx pgx.Tx, id string, kind jobKind, epoch int
 		return ErrNotFound
 	case err != nil:
 		return err
-	case due != string(kind):
+	case due != string(a.kind):
 		return ErrNotClaimable
 	case epoch != 0 && epoch != current+1:
 		return fmt.Errorf("%w: epoch %d is past", ErrNotClaimable, epoch)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/internal/canonical"
+	"github.com/rein-aharness/harness/profiles"
 	"github.com/rein-aharness/harness/repotx"
 )
 
@@ -87,6 +88,13 @@ func (c Contract) validate() error {
 	}
 	if c.Pins.Repository != repository.ID {
 		return evidence.Fail(evidence.StageEmit, evidence.CodeRepositoryMismatch, c.Pins.Repository, nil)
+	}
+	ref, err := profiles.ParseRef(c.Request.Profile)
+	if err != nil {
+		return err
+	}
+	if c.Pins.Profile != ref.Digest {
+		return evidence.Fail(evidence.StageEmit, evidence.CodeProfileDigestMismatch, ref.Revision(), nil)
 	}
 	if !commitPattern.MatchString(c.Pins.Baseline) {
 		return evidence.Fail(evidence.StageEmit, evidence.CodeBaselineUnresolved, c.Request.BaseRef, errors.New("the baseline is not a commit"))

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/rein-aharness/harness/evidence"
 )
 
 // Control is what holds for all workers of the database.
@@ -68,15 +71,15 @@ func (s *Store) Resume(ctx context.Context) error {
 // Pause wait for the transactions that it came too late for.
 func (s *Store) checkControl(ctx context.Context, tx pgx.Tx, pausable bool) error {
 	var paused, same bool
-	var lsn string
+	var lsn, adopted string
 	err := tx.QueryRow(ctx, `
 		SELECT paused, system_identifier = (SELECT system_identifier::text FROM pg_control_system())
-			AND timeline = current_timeline(), pg_current_wal_insert_lsn()::text
-		FROM control FOR SHARE`).Scan(&paused, &same, &lsn)
+			AND timeline = current_timeline(), pg_current_wal_insert_lsn()::text, coalesce(adopted_at::text, '')
+		FROM control FOR SHARE`).Scan(&paused, &same, &lsn, &adopted)
 	if err != nil {
 		return err
 	}
-	behind, err := s.wentBack(lsn)
+	behind, err := s.seen.wentBack(lsn, adopted)
 	if err != nil {
 		return err
 	}
@@ -89,9 +92,19 @@ func (s *Store) checkControl(ctx context.Context, tx pgx.Tx, pausable bool) erro
 	return nil
 }
 
-// wentBack reports whether the database's log is shorter than this process has seen it: it was set back to a snapshot, which changes
-// neither identifier nor timeline.
-func (s *Store) wentBack(lsn string) (bool, error) {
+// seenLog is the furthest position at which this process saw the database's log. A database that is behind it was set back to a
+// snapshot, which changes neither its identifier nor its timeline.
+type seenLog struct {
+	mu      sync.Mutex
+	adopted string
+	lsn     uint64
+}
+
+// lsnSlack is how many bytes of log may be written between two looks of one process that overtake each other.
+const lsnSlack = 256 << 20
+
+// wentBack notes a position and reports whether it is behind one that was seen since the last adoption.
+func (l *seenLog) wentBack(lsn, adopted string) (bool, error) {
 	high, low, ok := strings.Cut(lsn, "/")
 	h, errHigh := strconv.ParseUint(high, 16, 32)
 	w, errLow := strconv.ParseUint(low, 16, 32)
@@ -99,35 +112,77 @@ func (s *Store) wentBack(lsn string) (bool, error) {
 		return false, fmt.Errorf("the database's log position %q is not one", lsn)
 	}
 	now := h<<32 | w
-	for {
-		seen := s.seenLSN.Load()
-		if now < seen {
-			// Two transactions of this process may learn their positions in one order and come here in the other; a snapshot
-			// is set back by more than what is written meanwhile.
-			return seen-now > lsnSlack, nil
-		}
-		if s.seenLSN.CompareAndSwap(seen, now) {
-			return false, nil
-		}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if adopted != l.adopted {
+		l.adopted, l.lsn = adopted, 0
 	}
+	if now+lsnSlack < l.lsn {
+		return true, nil
+	}
+	l.lsn = max(l.lsn, now)
+	return false, nil
 }
 
-// lsnSlack is how many bytes of log may be written between two looks that overtake each other.
-const lsnSlack = 256 << 20
+// adoptionStride is how far an adoption raises every epoch: to the next multiple, which no lease that was lost can have reached.
+const adoptionStride = 1 << 20
+
+// Adopt accepts that the database was replaced: every run that is not final gets an epoch above any that was issued in what was
+// lost, counts as started, since it may have been, and is due to be settled from its remote. It returns those runs. What was
+// emitted and lost cannot be seen here; UnknownRuns compares with what the remotes' fences name. (A51)
+func (s *Store) Adopt(ctx context.Context, by string) ([]Run, error) {
+	var runs []Run
+	err := s.transact(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `
+			UPDATE control SET system_identifier = (SELECT system_identifier::text FROM pg_control_system()),
+				timeline = current_timeline(), adopted_by = $1, adopted_at = clock_timestamp()`, evidence.Clean(by, 128))
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `
+			UPDATE ops_run SET lease_epoch = (lease_epoch / $1 + 1) * $1, lease_expires_at = NULL, job_id = NULL,
+				started_at = coalesce(started_at, clock_timestamp()),
+				state = CASE WHEN state IN ('waiting_approval', 'suspended') THEN 'waiting_external' ELSE state END,
+				next_check_at = CASE WHEN state IN ('waiting_approval', 'suspended', 'waiting_external') THEN clock_timestamp() END,
+				wait_reason = CASE WHEN state IN ('waiting_approval', 'suspended', 'waiting_external') THEN 'database adopted' END
+			WHERE finished_at IS NULL RETURNING `+runColumns, int64(adoptionStride))
+		if err != nil {
+			return err
+		}
+		if runs, err = pgx.CollectRows(rows, scanRun); err != nil {
+			return err
+		}
+		// A lost lease may have held the ref: it is held until the run is settled. Of two runs on one ref the elder has it.
+		_, err = tx.Exec(ctx, `
+			INSERT INTO ref_lock (repository, target_ref, run_id, epoch)
+			SELECT DISTINCT ON (repository, target_ref) repository, target_ref, id, lease_epoch FROM ops_run
+			WHERE finished_at IS NULL ORDER BY repository, target_ref, created_at
+			ON CONFLICT DO NOTHING`)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("adopt the database: %w", err)
+	}
+	return runs, nil
+}
 
 // CheckNow makes a run that waits for the remote due at once. ErrNotClaimable when it does not wait.
 func (s *Store) CheckNow(ctx context.Context, run string) error {
-	return s.transact(ctx, func(tx pgx.Tx) error {
+	err := s.transact(ctx, func(tx pgx.Tx) error {
 		var epoch int64
 		err := tx.QueryRow(ctx, `
 			UPDATE ops_run SET next_check_at = clock_timestamp()
 			WHERE id = $1 AND state = 'waiting_external' RETURNING lease_epoch`, run).Scan(&epoch)
 		if isNone(err) {
-			return fmt.Errorf("run %s: %w: it does not wait for the remote", run, ErrNotClaimable)
+			return fmt.Errorf("%w: it does not wait for the remote", ErrNotClaimable)
 		}
 		if err != nil {
 			return err
 		}
-		return nil
+		return s.dispatch(ctx, tx, job{run: run, kind: kindReconcile, epoch: epoch + 1, queue: queueReconcile})
 	})
+	if err != nil {
+		return fmt.Errorf("look at run %s now: %w", run, err)
+	}
+	return nil
 }

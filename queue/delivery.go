@@ -10,8 +10,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
-
-	"github.com/rein-aharness/harness/evidence"
 )
 
 // Endpoint is told the result of every run by a signed POST.
@@ -88,6 +86,3 @@ func (s *Store) Deliveries(ctx context.Context, run string) ([]Delivery, error) 
 	}
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Delivery])
 }
-
-var errEndpointUnknown = evidence.Fail(evidence.StageDeliver, evidence.CodeDeliveryFailed, "endpoint",
-	errors.New("this worker has no such endpoint configured"))

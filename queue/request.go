@@ -11,6 +11,7 @@ import (
 
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/internal/canonical"
+	"github.com/rein-aharness/harness/profiles"
 	"github.com/rein-aharness/harness/repotx"
 )
 
@@ -165,8 +166,8 @@ func (r Request) validateFields() error {
 	if r.DeadlineSeconds < 0 || r.DeadlineSeconds > maxDeadlineSeconds {
 		return fmt.Errorf("deadline_seconds: 0 to %d", maxDeadlineSeconds)
 	}
-	if r.Profile == "" {
-		return evidence.Fail(evidence.StageEmit, evidence.CodeProfileMalformed, "profile", errors.New("profile: is missing"))
+	if _, err := profiles.ParseRef(r.Profile); err != nil {
+		return err
 	}
 	repository, err := repotx.Canonical(r.Repository)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -103,8 +102,7 @@ type Store struct {
 	// beats carries the heartbeats alone, so that no amount of other work makes one wait for a connection.
 	beats  *pgxpool.Pool
 	insert *river.Client[pgx.Tx]
-	// seenLSN is the furthest the database's log was seen; a database that is behind it was set back.
-	seenLSN atomic.Uint64
+	seen   seenLog
 }
 
 // Open connects and checks that the schema is this binary's and the database the one it was. A replaced database can be opened,

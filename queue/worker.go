@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,9 +13,9 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 )
 
-// Handler does the work that a lease is for. The context ends when the lease is lost; what was begun is then torn down on a fresh
-// one. A handler closes or defers the run, or releases a run that it has not started; an error is logged, and a run that is
-// neither is settled by a reconciler once its lease has expired.
+// Handler does the work that a lease is for. It keeps the lease (Lease.Keep) for as long as the work goes on, and tears down what it
+// has begun on a fresh context. It closes or defers the run, or releases a run that it has not started; an error is logged, and
+// a run that is neither is settled by a reconciler once its lease has expired. Its context ends when the drain's time is over.
 type Handler interface {
 	// Execute follows the chain for a run that was claimed.
 	Execute(ctx context.Context, lease *Lease) error
@@ -67,6 +69,7 @@ type Worker struct {
 	store   *Store
 	config  WorkerConfig
 	handler Handler
+	webhook *http.Client
 	river   *river.Client[pgx.Tx]
 }
 
@@ -76,7 +79,7 @@ func NewWorker(s *Store, config WorkerConfig, handler Handler) (*Worker, error) 
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	w := &Worker{store: s, config: config, handler: handler}
+	w := &Worker{store: s, config: config, handler: handler, webhook: newWebhookClient()}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, river.WorkFunc(w.run))
 	river.AddWorker(workers, river.WorkFunc(w.reconcile))
@@ -111,15 +114,82 @@ func (c WorkerConfig) queues() map[string]river.QueueConfig {
 }
 
 // Run works until ctx ends. Then it claims nothing more and lets the runs at hand go on, heartbeats included, for the drain's time.
+// (CASES 10)
 func (w *Worker) Run(ctx context.Context) error {
-	if err := w.river.Start(context.WithoutCancel(ctx)); err != nil {
+	if err := w.store.showWorker(ctx, w.config); err != nil {
+		return err
+	}
+	// What a worker that is asked to stop still does goes on under contexts of its own.
+	own := context.WithoutCancel(ctx)
+	if err := w.river.Start(own); err != nil {
 		return fmt.Errorf("start River: %w", err)
 	}
-	<-ctx.Done()
-	if err := w.river.Stop(context.WithoutCancel(ctx)); err != nil {
-		return fmt.Errorf("stop River: %w", err)
+	var loops sync.WaitGroup
+	showing, stopShowing := context.WithCancel(own)
+	defer stopShowing()
+	loops.Go(func() { w.show(showing) })
+	loops.Go(func() { w.tick(ctx) })
+	if w.config.Queue == "" {
+		loops.Go(func() { w.chores(ctx) })
 	}
-	return nil
+	<-ctx.Done()
+	stopped := w.river.Stop(own)
+	stopShowing()
+	loops.Wait()
+	w.webhook.CloseIdleConnections()
+	if stopped != nil {
+		stopped = fmt.Errorf("stop River: %w", stopped)
+	}
+	end, cancel := context.WithTimeout(own, w.store.config.TTL)
+	defer cancel()
+	return errors.Join(stopped, w.store.stopWorker(end, w.config.Owner()))
+}
+
+// every calls do at once and then after each interval, until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	again := time.NewTicker(interval)
+	defer again.Stop()
+	for {
+		do()
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		}
+	}
+}
+
+// warn logs a failure of what will be tried again, unless the worker is stopping.
+func (w *Worker) warn(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil {
+		w.store.config.Logger.Warn(what+" failed; it will be tried again", "error", err)
+	}
+}
+
+func (w *Worker) show(ctx context.Context) {
+	every(ctx, w.store.config.Beat, func() { w.warn(ctx, "showing this worker", w.store.showWorker(ctx, w.config)) })
+}
+
+func (w *Worker) tick(ctx context.Context) {
+	every(ctx, w.config.Tick, func() {
+		_, err := w.store.Tick(ctx)
+		w.warn(ctx, "the tick", err)
+	})
+}
+
+func (w *Worker) chores(ctx context.Context) {
+	every(ctx, w.config.Tick, func() {
+		for _, c := range w.config.Chores {
+			mine, err := w.store.turn(ctx, c.Name, w.config.Owner(), c.Every)
+			w.warn(ctx, "chore "+c.Name, err)
+			if !mine {
+				continue
+			}
+			err = c.Do(ctx)
+			w.warn(ctx, "chore "+c.Name, err)
+			w.warn(ctx, "chore "+c.Name, w.store.choreDone(ctx, c.Name, err))
+		}
+	})
 }
 
 // run is one attempt to claim and work on a run.
@@ -160,13 +230,10 @@ func (w *Worker) unclaimed(err error) error {
 	return err
 }
 
-// work keeps the lease while the handler has it.
+// work lets the handler act for the run, and gives back what it has left.
 func (w *Worker) work(ctx context.Context, lease *Lease, do func(context.Context, *Lease) error) {
 	log := w.store.config.Logger.With("run", lease.run.ID, "epoch", lease.run.Epoch)
-	kept, stop := lease.Keep(ctx)
-	defer stop()
-	err := do(kept, lease)
-	if err != nil {
+	if err := do(ctx, lease); err != nil {
 		log.Error("the run's work ended with an error", "error", err)
 	}
 	if !lease.Held() {
@@ -201,5 +268,9 @@ func (w *Worker) admitted(ctx context.Context) bool {
 }
 
 func (w *Worker) deliver(ctx context.Context, j *river.Job[deliverArgs]) error {
-	return errEndpointUnknown
+	err := w.store.deliver(ctx, w.webhook, j.Args.Delivery)
+	if err != nil {
+		w.store.config.Logger.Warn("delivery failed", "delivery", j.Args.Delivery, "attempt", j.Args.Attempt, "error", err)
+	}
+	return err
 }

@@ -246,7 +246,7 @@ CREATE INDEX run_fence_due ON run_fence (due_at) WHERE deleted_at IS NULL AND du
 -- Accessors of the tokens that were created for runs. Never a token.
 CREATE TABLE run_token (
     accessor    text PRIMARY KEY,
-    run_id      text NOT NULL REFERENCES ops_run (id),
+    run_id      text REFERENCES ops_run (id), -- NULL for a readiness check's
     epoch       bigint NOT NULL,
     purpose     text NOT NULL,
     expires_at  timestamptz NOT NULL,
