@@ -78,14 +78,14 @@ func (c *Client) begin(ctx context.Context, holder Holder, policies []string, tt
 	auth := answer.Auth
 	session := &Session{
 		client: c, holder: holder, accessor: auth.Accessor, token: NewSecret([]byte(auth.ClientToken)), ledger: ledger,
-		policies: slices.Clone(policies), ttl: ttl, expires: asked.Add(ttl),
+		policies: slices.Clone(policies), ttl: ttl,
 	}
 	if session.accessorDigest, err = canonical.Digest(evidence.DomainAccessor, auth.Accessor); err != nil {
 		return nil, errors.Join(err, session.abandon(ctx))
 	}
 	// Recorded even when it is refused below: a revocation that fails must leave a trace for the reaper.
 	err = ledger.RecordToken(ctx, Token{
-		Accessor: auth.Accessor, Run: holder.Run, Epoch: holder.Epoch, Purpose: holder.Purpose, ExpiresAt: session.expires,
+		Accessor: auth.Accessor, Run: holder.Run, Epoch: holder.Epoch, Purpose: holder.Purpose, ExpiresAt: asked.Add(ttl),
 	})
 	if err != nil {
 		err = fmt.Errorf("record the accessor: %w", err)
@@ -95,6 +95,7 @@ func (c *Client) begin(ctx context.Context, holder Holder, policies []string, tt
 	if err != nil {
 		return nil, errors.Join(err, session.abandon(ctx))
 	}
+	session.ttl = time.Duration(auth.LeaseDuration) * time.Second // a role may grant less
 	return session, nil
 }
 

@@ -26,7 +26,6 @@ type Session struct {
 	ledger         Ledger
 	policies       []string
 	ttl            time.Duration
-	expires        time.Time
 
 	mu   sync.Mutex
 	held []Secret
