@@ -14,12 +14,21 @@ import (
 	"github.com/rein-aharness/harness/evidence"
 )
 
-// FenceID is the lease that a fence value belongs to. Its nonce is the process's, so no two leases share a value. (A36)
+// FenceID is the lease that a fence belongs to. The owner is the worker's name with its process's nonce, so no two leases
+// share a fence. (A36)
 type FenceID struct {
 	Run   string
 	Epoch int64
 	Owner string
-	Nonce string
+}
+
+// Fence is one value of a run's fence ref, known before it is set, so that it can be recorded first. The zero value is the
+// absence of a fence, where fencing is waived.
+type Fence struct {
+	// Ref is the full name of the ref, Value the hash that the holder sets.
+	Ref, Value string
+
+	tag []byte // the object behind Value; nil when the fence was read from a record
 }
 
 // harnessIdentity signs the objects that only the fence points at.
@@ -30,29 +39,21 @@ const (
 	fenceTagName = "harness-fence-"
 )
 
-// fenceTag is the object whose hash is a fence's first value: an annotated tag of the baseline. The owner's name stays out
-// of the remote; its digest is enough to make the value unique.
-func fenceTag(id FenceID, baseline string) ([]byte, error) {
-	if _, err := FenceRef(id.Run); err != nil {
-		return nil, err
+// NewFence makes the fence of a lease: an annotated tag of the baseline. The owner's name stays out of the remote; its
+// digest is enough to make the value unique.
+func NewFence(id FenceID, baseline string) (Fence, error) {
+	ref, err := FenceRef(id.Run)
+	if err == nil && (id.Epoch < 1 || id.Owner == "" || !isHash(baseline)) {
+		err = errors.New("a fence needs an epoch, an owner and a baseline")
 	}
-	if id.Epoch < 1 || id.Owner == "" || id.Nonce == "" || !isHash(baseline) {
-		return nil, errors.New("a fence needs an epoch, an owner, a nonce and a baseline")
+	if err != nil {
+		return Fence{}, evidence.Fail(evidence.StagePreflight, evidence.CodeFenceConflict, id.Run, err)
 	}
-	holder := sha256.Sum256([]byte(id.Owner + "\x00" + id.Nonce))
+	holder := sha256.Sum256([]byte(id.Owner))
 	var buf bytes.Buffer
 	fmt.Fprintf(&buf, "object %s\ntype commit\ntag %s%s\ntagger %s <%s> 0 +0000\n\nepoch %d\nholder %s\n",
 		baseline, fenceTagName, id.Run, harnessIdentity.Name, harnessIdentity.Email, id.Epoch, hex.EncodeToString(holder[:]))
-	return buf.Bytes(), nil
-}
-
-// FenceValue is the hash that CreateFence or MoveFence will set, known beforehand so that it can be recorded first.
-func FenceValue(id FenceID, baseline string) (string, error) {
-	tag, err := fenceTag(id, baseline)
-	if err != nil {
-		return "", fmt.Errorf("repotx: %w", err)
-	}
-	return plumbing.ComputeHash(plumbing.TagObject, tag).String(), nil
+	return Fence{Ref: ref, Value: plumbing.ComputeHash(plumbing.TagObject, buf.Bytes()).String(), tag: buf.Bytes()}, nil
 }
 
 // tombstone is the object that closes a run's fence for all epochs below: a parentless commit of the empty tree.
@@ -75,53 +76,51 @@ func isTombstone(run string, epoch int64, value string) bool {
 	return false
 }
 
-// CreateFence sets the run's fence for the first time and returns its value. A fence that exists already is
-// CodeFenceConflict and is never adopted, unless it is exactly this lease's own. An answer that does not say what happened
-// is CodePublicationUnclear; Settle decides then.
-func (r *Remote) CreateFence(ctx context.Context, id FenceID, baseline string) (string, error) {
-	return r.setFence(ctx, id, baseline, "")
+// CreateFence sets the run's fence for the first time. A fence that exists already is CodeFenceConflict and is never adopted,
+// unless it is exactly this lease's own. An answer that does not say what happened is CodePublicationUnclear; Settle decides
+// then.
+func (r *Remote) CreateFence(ctx context.Context, f Fence) error {
+	return r.setFence(ctx, "", f)
 }
 
 // MoveFence takes the fence over for an epoch that only publishes: from the value of an earlier epoch of the run to its own.
-func (r *Remote) MoveFence(ctx context.Context, from string, id FenceID, baseline string) (string, error) {
+func (r *Remote) MoveFence(ctx context.Context, from string, f Fence) error {
 	if !isHash(from) {
-		return "", evidence.Fail(evidence.StagePreflight, evidence.CodeFenceConflict, "", errors.New("no value to move the fence from"))
+		return evidence.Fail(evidence.StagePreflight, evidence.CodeFenceConflict, f.Ref, errors.New("no value to move the fence from"))
 	}
-	return r.setFence(ctx, id, baseline, from)
+	return r.setFence(ctx, from, f)
 }
 
-func (r *Remote) setFence(ctx context.Context, id FenceID, baseline, from string) (string, error) {
-	fail := func(code evidence.Code, err error) (string, error) {
-		return "", evidence.Fail(evidence.StagePreflight, code, fencePrefix+id.Run, err)
+func (r *Remote) setFence(ctx context.Context, from string, f Fence) error {
+	fail := func(code evidence.Code, err error) error {
+		return evidence.Fail(evidence.StagePreflight, code, f.Ref, err)
 	}
-	tag, err := fenceTag(id, baseline)
-	if err != nil {
-		return fail(evidence.CodeFenceConflict, err)
+	if f.tag == nil {
+		return fail(evidence.CodeFenceConflict, errors.New("only the lease that made a fence may set it"))
 	}
 	p := newPacker(r.store.config.PackBytes)
-	value, err := p.object(plumbing.TagObject, tag)
-	if err != nil {
+	if _, err := p.object(plumbing.TagObject, f.tag); err != nil {
 		return fail(evidence.CodePackTooLarge, err)
 	}
 	pack, _ := p.finish()
-	answer := r.push(ctx, []command{{fencePrefix + id.Run, from, value}}, pack, true)
-	if answer.OK() {
-		return value, nil
+	answer := r.push(ctx, []command{{f.Ref, from, f.Value}}, pack, true)
+	if answer.Complete() {
+		return nil
 	}
 	adv, err := r.Advertise(ctx)
 	if err != nil {
-		return "", errors.Join(err, answer.err())
+		return errors.Join(err, answer.Fault())
 	}
-	switch adv.Refs[fencePrefix+id.Run] {
-	case value:
-		return value, nil
+	switch adv.Refs[f.Ref] {
+	case f.Value:
+		return nil
 	case from:
 		if answer.Sent && answer.Unpack == "" {
-			return fail(evidence.CodePublicationUnclear, answer.err())
+			return fail(evidence.CodePublicationUnclear, answer.Fault())
 		}
-		return "", classify(evidence.StagePreflight, fencePrefix+id.Run, answer.err())
+		return classify(evidence.StagePreflight, f.Ref, answer.Fault())
 	default:
-		return fail(evidence.CodeFenceConflict, answer.err())
+		return fail(evidence.CodeFenceConflict, answer.Fault())
 	}
 }
 
@@ -148,19 +147,19 @@ func (r *Remote) DeleteFence(ctx context.Context, run, value string) error {
 		return evidence.Fail(evidence.StageReconcile, evidence.CodeFenceConflict, run, errors.Join(err, errors.New("no fence to delete")))
 	}
 	answer := r.push(ctx, []command{{ref, value, ""}}, nil, false)
-	if answer.OK() {
+	if answer.Complete() {
 		return nil
 	}
 	adv, err := r.advertise(ctx, receivePack)
 	if err != nil {
-		return classify(evidence.StageReconcile, ref, errors.Join(err, answer.err()))
+		return classify(evidence.StageReconcile, ref, errors.Join(err, answer.Fault()))
 	}
 	switch adv.Refs[ref] {
 	case "":
 		return nil
 	case value:
-		return classify(evidence.StageReconcile, ref, answer.err())
+		return classify(evidence.StageReconcile, ref, answer.Fault())
 	default:
-		return evidence.Fail(evidence.StageReconcile, evidence.CodeFenceConflict, ref, answer.err())
+		return evidence.Fail(evidence.StageReconcile, evidence.CodeFenceConflict, ref, answer.Fault())
 	}
 }

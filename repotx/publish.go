@@ -8,18 +8,21 @@ import (
 	"github.com/rein-aharness/harness/evidence"
 )
 
+// Absent is the value of a ref that does not exist.
+const Absent = ""
+
 // Intent is one publication, complete: it is stored before anything is sent, and whoever settles it later needs nothing
 // else. (A40)
 type Intent struct {
 	Run         string
 	Transaction string
 	Epoch       int64
-	// Fence is the value of the fence that this epoch holds; "" only when fencing is waived.
-	Fence string
-	// TargetRef goes from Old ("" when it must not exist yet) to Commit.
+	// Fence is what this epoch holds; the zero value only when fencing is waived.
+	Fence Fence
+	// TargetRef goes from Old (Absent when it must not exist yet) to Commit.
 	TargetRef, Old, Commit string
-	// BaseRef must still be at BaseCommit when it is not TargetRef itself.
-	BaseRef, BaseCommit string
+	// BaseRef must still be at Base, the commit's parent, when it is not TargetRef itself.
+	BaseRef, Base string
 	// Pack holds the objects that the remote lacks; PackDigest is its "sha256:<hex>".
 	Pack       []byte
 	PackDigest string
@@ -37,18 +40,18 @@ func (in Intent) validate() error {
 }
 
 func (in Intent) validateRefs() error {
-	if _, err := FenceRef(in.Run); err != nil {
-		return err
+	if ref, err := FenceRef(in.Run); err != nil || in.Fence.Value != "" && in.Fence.Ref != ref {
+		return errors.Join(err, errors.New("the fence is not the run's"))
 	}
 	if err := errors.Join(checkBranch(in.TargetRef), checkBranch(in.BaseRef)); err != nil {
 		return err
 	}
-	for _, hash := range []string{in.Commit, in.BaseCommit, orZero(in.Old), orZero(in.Fence)} {
+	for _, hash := range []string{in.Commit, in.Base, orZero(in.Old), orZero(in.Fence.Value)} {
 		if !isHash(hash) {
 			return errors.New("a value of the intent is not a hash")
 		}
 	}
-	if in.TargetRef == in.BaseRef && in.Old != in.BaseCommit || in.TargetRef != in.BaseRef && in.Old != "" {
+	if in.TargetRef == in.BaseRef && in.Old != in.Base || in.TargetRef != in.BaseRef && in.Old != Absent {
 		return errors.New("the target is neither the base nor new")
 	}
 	return nil
@@ -59,24 +62,24 @@ func (in Intent) validateRefs() error {
 // a remote that cannot update several refs as one could take the branch and refuse the base.
 func (in Intent) commands() []command {
 	branch := command{in.TargetRef, in.Old, in.Commit}
-	if in.Fence == "" {
+	if in.Fence.Value == "" {
 		return []command{branch}
 	}
-	commands := []command{{fencePrefix + in.Run, in.Fence, in.Commit}, branch}
+	commands := []command{{in.Fence.Ref, in.Fence.Value, in.Commit}, branch}
 	if in.TargetRef != in.BaseRef {
-		commands = append(commands, command{in.BaseRef, in.BaseCommit, in.BaseCommit})
+		commands = append(commands, command{in.BaseRef, in.Base, in.Base})
 	}
 	return commands
 }
 
 // Publish sends the intent in one request, atomic unless fencing is waived. The error is for an intent that was not sent
-// because it is not sound; whatever the remote or the network did is in the answer. An answer that is OK is confirmed only
+// because it is not sound; whatever the remote or the network did is in the answer. A complete answer is confirmed only
 // by ReadBack, and every other one is settled. The context must end with the lease. (A37, A39)
 func (r *Remote) Publish(ctx context.Context, in Intent) (Answer, error) {
 	if err := in.validate(); err != nil {
 		return Answer{}, evidence.Fail(evidence.StageAccept, evidence.CodePublicationRefused, in.TargetRef, fmt.Errorf("intent: %w", err))
 	}
-	return r.push(ctx, in.commands(), in.Pack, in.Fence != ""), nil
+	return r.push(ctx, in.commands(), in.Pack, in.Fence.Value != ""), nil
 }
 
 // Presence says whether a branch's history holds a commit.
@@ -105,7 +108,7 @@ type Observation struct {
 // Confirms reports whether the observation shows the intent as done: the branch holds the commit, and so does the fence
 // unless fencing was waived.
 func (o Observation) Confirms(in Intent) bool {
-	return o.Commit == Present && (in.Fence == "" || o.Fence == in.Commit)
+	return o.Commit == Present && (in.Fence.Value == "" || o.Fence == in.Commit)
 }
 
 // ReadBack looks at the remote's own refs, through the address that was pushed to. (A41)
@@ -135,10 +138,10 @@ func (r *Remote) see(ctx context.Context, in Intent, adv Advertisement) Observat
 		o.Commit, o.descends = Present, true
 	case "":
 		o.Commit = Missing
-	case in.BaseCommit: // the commit's own parent cannot hold it
+	case in.Base: // the commit's own parent cannot hold it
 		o.Commit, o.descends = Missing, true
 	default:
-		past, err := r.history(ctx, o.Branch, in.BaseCommit, in.Commit)
+		past, err := r.history(ctx, o.Branch, in.Base, in.Commit)
 		switch {
 		case err != nil:
 			o.Commit, o.Why = Unseen, err

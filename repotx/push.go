@@ -23,15 +23,15 @@ func orZero(hash string) string {
 	return hash
 }
 
-// Answer is what the remote said to one push. It decides nothing by itself: even OK counts only together with what is read
+// Answer is what the remote said to one push. It decides nothing by itself: even a complete one counts only together with what is read
 // back afterwards. (A41, B29)
 type Answer struct {
 	// Sent says that the request may have reached the remote.
 	Sent bool
 	// Unpack is the remote's word on the pack, "" when there was no report.
 	Unpack string
-	// Refs holds the remote's word on each ref it reported: "ok" or its reason, bounded and on one line.
-	Refs map[string]string
+	// Status holds the remote's word on each ref it reported: "ok" or its reason, bounded and on one line.
+	Status map[string]string
 	// Message is the remote's text for people, bounded and without control characters. For the log only.
 	Message string
 	// Err says why there is no whole report.
@@ -40,27 +40,27 @@ type Answer struct {
 	wanted []string
 }
 
-// OK reports whether the remote reported every ref as done.
-func (a Answer) OK() bool {
+// Complete reports whether the remote reported every ref as done.
+func (a Answer) Complete() bool {
 	if !a.Sent || a.Err != nil || a.Unpack != "ok" || len(a.wanted) == 0 {
 		return false
 	}
 	for _, ref := range a.wanted {
-		if a.Refs[ref] != "ok" {
+		if a.Status[ref] != "ok" {
 			return false
 		}
 	}
 	return true
 }
 
-// err puts a bad answer into words.
-func (a Answer) err() error {
-	if a.OK() {
+// Fault puts an answer that is not complete into words; it is nil for one that is.
+func (a Answer) Fault() error {
+	if a.Complete() {
 		return nil
 	}
 	var said []string
 	for _, ref := range a.wanted {
-		if reason, ok := a.Refs[ref]; ok && reason != "ok" {
+		if reason, ok := a.Status[ref]; ok && reason != "ok" {
 			said = append(said, fmt.Sprintf("%s: %s", ref, reason))
 		}
 	}
@@ -88,7 +88,7 @@ const (
 // push sends one request with the commands in their order. atomic asks for all or nothing and refuses a remote that does
 // not offer it, instead of dropping the wish silently. A ref that has left its old value already is not sent for.
 func (r *Remote) push(ctx context.Context, commands []command, pack []byte, atomic bool) Answer {
-	answer := Answer{Refs: map[string]string{}}
+	answer := Answer{Status: map[string]string{}}
 	for _, c := range commands {
 		answer.wanted = append(answer.wanted, c.ref)
 	}
@@ -169,10 +169,10 @@ func (a *Answer) read(body io.Reader, banded bool) error {
 	a.Unpack = oneLine(report.UnpackStatus, maxReasonShown)
 	for _, s := range report.CommandStatuses {
 		name := s.ReferenceName.String()
-		if _, twice := a.Refs[name]; twice {
+		if _, twice := a.Status[name]; twice {
 			return errors.New("the remote reported a ref twice")
 		}
-		a.Refs[name] = oneLine(s.Status, maxReasonShown)
+		a.Status[name] = oneLine(s.Status, maxReasonShown)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (r *Remote) Settle(ctx context.Context, in SettleInput) (Settlement, error)
 		err = fmt.Errorf("epoch %d", in.Epoch)
 	}
 	if err == nil && in.Intent != nil {
-		if err = in.Intent.validateRefs(); err == nil && (in.Intent.Run != in.Run || in.Waived != (in.Intent.Fence == "")) {
+		if err = in.Intent.validateRefs(); err == nil && (in.Intent.Run != in.Run || in.Waived != (in.Intent.Fence.Value == "")) {
 			err = fmt.Errorf("the intent is not the run's")
 		}
 	}
@@ -90,7 +90,7 @@ func (r *Remote) Settle(ctx context.Context, in SettleInput) (Settlement, error)
 		if err != nil {
 			return unknown(ReasonFenceStuck, o, err), nil
 		}
-		why = answer.err()
+		why = answer.Fault()
 	}
 	return unknown(ReasonFenceStuck, Observation{}, why), nil
 }

@@ -70,14 +70,15 @@ type transaction struct {
 func begin(t testing.TB, repo *remoteRepo, store *Store, run, target string, change map[string]*string) *transaction {
 	t.Helper()
 	ctx := context.Background()
-	tx := &transaction{remote: repo.remote(store), id: FenceID{Run: run, Epoch: 1, Owner: "worker-1", Nonce: "n-" + run}}
+	tx := &transaction{remote: repo.remote(store), id: FenceID{Run: run, Epoch: 1, Owner: "worker-1/n-" + run}}
 	baseline, err := tx.remote.ResolveRef(ctx, "refs/heads/main")
 	require.NoError(t, err)
 	b, err := tx.remote.Fetch(ctx, baseline)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.Close()) }()
-	fence, err := tx.remote.CreateFence(ctx, tx.id, baseline)
+	fence, err := NewFence(tx.id, baseline)
 	require.NoError(t, err)
+	require.NoError(t, tx.remote.CreateFence(ctx, fence))
 	cs := collect(t, b, change)
 	require.NoError(t, b.Check(cs, allow(t, tx.remote.Repository(), target)))
 	tx.commit, err = b.Build(ctx, cs, testAuthor, "Change things", []Trailer{
@@ -86,11 +87,11 @@ func begin(t testing.TB, repo *remoteRepo, store *Store, run, target string, cha
 	require.NoError(t, err)
 	tx.intent = Intent{
 		Run: run, Transaction: "tx-" + run, Epoch: 1, Fence: fence,
-		TargetRef: target, Old: baseline, Commit: tx.commit.Hash, BaseRef: "refs/heads/main", BaseCommit: baseline,
+		TargetRef: target, Old: baseline, Commit: tx.commit.Hash, BaseRef: "refs/heads/main", Base: baseline,
 		Pack: tx.commit.Pack, PackDigest: tx.commit.PackDigest,
 	}
 	if target != "refs/heads/main" {
-		tx.intent.Old = ""
+		tx.intent.Old = Absent
 	}
 	return tx
 }
@@ -106,7 +107,7 @@ func (tx *transaction) publish(t testing.TB) Answer {
 func (tx *transaction) settle(t testing.TB) Settlement {
 	t.Helper()
 	s, err := tx.remote.Settle(context.Background(), SettleInput{
-		Run: tx.id.Run, Epoch: 2, Intent: &tx.intent, Fences: []string{tx.intent.Fence},
+		Run: tx.id.Run, Epoch: 2, Intent: &tx.intent, Fences: []string{tx.intent.Fence.Value},
 	})
 	require.NoError(t, err)
 	return s
@@ -125,7 +126,7 @@ func TestTransactionLandsAsOneCommit(t *testing.T) {
 				"a.txt": text("one\nthree\n"), "gone.txt": nil, "new/deep/c.txt": text("c\n"), "dir/run.sh": text("plain\n"),
 			})
 			answer := tx.publish(t)
-			require.True(t, answer.OK(), "%+v", answer)
+			require.True(t, answer.Complete(), "%+v", answer)
 			seen, err := tx.remote.ReadBack(context.Background(), tx.intent)
 			require.NoError(t, err)
 			require.True(t, seen.Confirms(tx.intent))
