@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"debug/elf"
@@ -17,7 +16,6 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/volume"
 
@@ -59,52 +57,36 @@ func readInitBinary(name string) (initBinary, error) {
 	return initBinary{path: name, digest: "sha256:" + hex.EncodeToString(h.Sum(nil)), size: n}, nil
 }
 
-// The carrier is an empty image: the only thing ever created from it is the container through which the init volume is read and
-// written, and that container is never started.
-const carrierImage = "harness/carrier:1"
-
-// ensureInit prepares the init volume and verifies its content, once per process.
+// ensureInit prepares the init volume and verifies its content, once per process and volume: one that was removed and made again
+// under the same name is another.
 func (v *Venue) ensureInit(ctx context.Context) error {
 	v.initOnce.Lock()
 	defer v.initOnce.Unlock()
-	if v.initDone {
-		return nil
+	if v.initMade != "" {
+		vol, err := v.docker.VolumeInspect(ctx, v.binary.volume())
+		if err != nil && !cerrdefs.IsNotFound(err) {
+			return fmt.Errorf("sandbox: inspect the init volume: %w", err)
+		}
+		if err == nil && vol.CreatedAt == v.initMade {
+			return nil
+		}
 	}
-	if err := v.ensureCarrier(ctx); err != nil {
+	image, err := v.ensureCarrier(ctx)
+	if err != nil {
 		return err
 	}
-	_, err := v.docker.VolumeCreate(ctx, volume.CreateOptions{
+	vol, err := v.docker.VolumeCreate(ctx, volume.CreateOptions{
 		Name:   v.binary.volume(),
 		Labels: map[string]string{labelInit: v.binary.digest, labelEngine: v.cfg.Engine},
 	})
 	if err != nil {
 		return fmt.Errorf("sandbox: create the init volume: %w", err)
 	}
-	if err := v.withCarrier(ctx, v.fillInit); err != nil {
+	if err := v.withCarrier(ctx, image, v.fillInit); err != nil {
 		return err
 	}
-	v.initDone = true
+	v.initMade = vol.CreatedAt
 	return nil
-}
-
-func (v *Venue) ensureCarrier(ctx context.Context) error {
-	_, err := v.docker.ImageInspect(ctx, carrierImage)
-	if err == nil {
-		return nil
-	}
-	if !cerrdefs.IsNotFound(err) {
-		return fmt.Errorf("sandbox: inspect the carrier image: %w", err)
-	}
-	var empty bytes.Buffer
-	if err := tar.NewWriter(&empty).Close(); err != nil {
-		return err
-	}
-	out, err := v.docker.ImageImport(ctx, image.ImportSource{Source: &empty, SourceName: "-"}, carrierImage, image.ImportOptions{})
-	if err != nil {
-		return fmt.Errorf("sandbox: import the carrier image: %w", err)
-	}
-	_, err = io.Copy(io.Discard, out)
-	return errors.Join(err, out.Close())
 }
 
 // carrierPatience is how long one process may hold the carrier before another takes it for dead.
@@ -112,14 +94,14 @@ const carrierPatience = time.Minute
 
 // withCarrier runs f with a created, never started container that has the init volume writable. Its name is the lock between the
 // worker processes of one engine: two of them filling the volume at once could show a third one half a file.
-func (v *Venue) withCarrier(ctx context.Context, f func(ctx context.Context, id string) error) (err error) {
+func (v *Venue) withCarrier(ctx context.Context, image string, f func(ctx context.Context, id string) error) (err error) {
 	name := v.binary.volume() + "-carrier"
 	var seen string
 	var since time.Time
 	for {
 		created, err := v.docker.ContainerCreate(ctx,
 			&container.Config{
-				Image: carrierImage, Cmd: []string{guest.InitPath}, NetworkDisabled: true,
+				Image: image, Cmd: []string{guest.InitPath}, NetworkDisabled: true,
 				Labels: map[string]string{labelEngine: v.cfg.Engine, labelInit: v.binary.digest,
 					labelExpires: strconv.FormatInt(time.Now().Add(10*carrierPatience).Unix(), 10)},
 			},

@@ -42,7 +42,7 @@ func TestASandboxRunsACommandAndGivesItsChangesBack(t *testing.T) {
 			s := newSandbox(t, openVenue(t), testSpec(t, runtime))
 			require.NoError(t, s.Unpack(t.Context(), tarOf(t,
 				file{name: "a.txt", content: "old\n", mode: 0o644}, file{name: "dir/run.sh", content: "#!\n", mode: 0o755}, file{name: "link", link: "a.txt"})))
-			require.Equal(t, "[hello]\n", must(t, s, "echo", "hello"))
+			require.Equal(t, "hello\n", must(t, s, "echo", "hello"))
 			got := map[string]sandbox.Entry{}
 			require.NoError(t, s.Capture(t.Context(), sandbox.Bounds{Entries: 100, Bytes: 1 << 20, FileBytes: 1 << 20, Depth: 10, PathBytes: 1000},
 				map[string]sandbox.Known{"a.txt": {Mode: 0o100644, Size: 4, SHA1: "3367afdbbf91e638efe983616377c60477cc6612"}},

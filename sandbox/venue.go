@@ -23,7 +23,7 @@ type Venue struct {
 	binary initBinary
 
 	initOnce sync.Mutex
-	initDone bool
+	initMade string // when the engine made the init volume whose content was verified; empty before
 }
 
 // Open connects to the engine, negotiates the API version and reads the engine's facts. The init volume is prepared and its content

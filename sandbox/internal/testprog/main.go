@@ -1,5 +1,5 @@
 // Command testprog is what the tests run inside sandboxes: one static program with a name for each thing that a session might do,
-// honest or not.
+// honest or not. It starts itself again where it needs a second process.
 package main
 
 import (
@@ -7,11 +7,13 @@ import (
 	"os"
 )
 
-var commands = map[string]func(args []string) error{
-	"echo": func(a []string) error { _, err := fmt.Println(a); return err },
-}
-
 func main() {
+	commands := map[string]func(args []string) error{
+		"echo": echo, "env": env, "exit": exit, "sleep": sleep, "line": line, "background": background, "orphans": orphans,
+		"forkbomb": forkbomb, "stubborn": stubborn, "eat": eat, "fill": fill, "inodes": inodes,
+		"write": write, "mkfifo": mkfifo, "socket": socket, "sparse": sparse, "chmod": chmod, "link": link, "symlink": symlink,
+		"deep": deep, "remove": remove, "dial": dial, "interfaces": interfaces, "touch": touch, "attack": attack, "cat": cat, "descriptors": descriptors,
+	}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
 		fmt.Fprintln(os.Stderr, "usage: testprog COMMAND [ARG…]")
 		os.Exit(64)
