@@ -189,12 +189,12 @@ func attack(args []string) error {
 	return f.Close()
 }
 
-// descriptors lists what this process was given beside its standard streams.
+// descriptors lists what this process was given beside its standard streams. Go's own runtime keeps some of its making.
 func descriptors([]string) error {
 	for fd := 3; fd < 256; fd++ {
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); !errors.Is(err, unix.EBADF) {
-			if target, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil && !strings.HasPrefix(target, "anon_inode:") {
+			if target, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil && !strings.HasPrefix(target, "anon_inode:") && !strings.HasPrefix(target, "/sys/fs/cgroup/") {
 				fmt.Println(fd, target)
 			}
 		}
