@@ -211,7 +211,3 @@ func requireCode(t testing.TB, err error, code evidence.Code) {
 	require.Equal(t, code, evidence.CodeOf(err), "%v", err)
 }
 
-// A role is what a child process of the test plays: a worker that dies.
-const roleVariable = "SANDBOX_TEST_ROLE"
-
-func playRole(string) int { return 64 }
