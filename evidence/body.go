@@ -105,8 +105,11 @@ type Sandboxed struct {
 	Reachability  string            `json:"reachability"`
 	Declared      map[string]string `json:"declared"`
 	Observed      map[string]string `json:"observed"`
-	NotEnforced   []string          `json:"not_enforced"`
+	NotEnforced   []string          `json:"not_enforced"` // limits that this runtime cannot hold
 }
+
+// NotEnforced is what Sandboxed.Observed says of a property that the runtime cannot hold.
+const NotEnforced = "not_enforced"
 
 // SessionEnded says how the session went. Its output is only measured. (A28)
 type SessionEnded struct {

@@ -123,6 +123,27 @@ func TestFactsOutOfOrderAreRefused(t *testing.T) {
 	}
 }
 
+// A session that changed nothing: its fence is closed, and the run completes with nothing dispatched. A run that failed before an
+// intent may say either.
+func TestARunThatSentNothingMayCloseAsNotDispatched(t *testing.T) {
+	t.Parallel()
+	observed := evidence.SourceObserved
+	tombstoned := step{1, evidence.StageAccept, observed, evidence.Settled{By: "worker", Effect: evidence.EffectNotApplied}}
+	close := func(c evidence.Closed) step { return step{1, evidence.StageClose, observed, c} }
+	noChange := evidence.Closed{
+		State: evidence.StateCompleted, Effect: evidence.EffectNotDispatched, Disposition: evidence.OutcomeNoChange,
+	}
+	_, err := record(append(goodSteps()[:10], tombstoned, close(noChange)))
+	require.NoError(t, err)
+	_, err = record(append(goodSteps()[:10], tombstoned, close(evidence.Closed{State: evidence.StateFailed, Effect: evidence.EffectNotApplied})))
+	require.NoError(t, err)
+
+	_, err = record(append(goodSteps()[:11], step{1, evidence.StageAccept, observed, evidence.Settled{
+		Transaction: "tx-1", By: "worker", Effect: evidence.EffectNotApplied,
+	}}, close(noChange)))
+	require.ErrorIs(t, err, evidence.ErrOrder, "what was intended may have been sent")
+}
+
 // A18, A43
 func TestValuesOutsideClosedSetsAreRefused(t *testing.T) {
 	t.Parallel()

@@ -8,8 +8,15 @@ import (
 	"strings"
 )
 
+// The trailers of every accepted commit: who made it, as which transaction, under which profile (name@version#digest).
+const (
+	TrailerRun         = "Harness-Run"
+	TrailerTransaction = "Harness-Transaction"
+	TrailerProfile     = "Harness-Profile"
+)
+
 // checkCommit holds a commit object's content against what was intended: its hash, tree, single parent, and trailers that name the
-// run, the transaction and the profile's digest.
+// run, the transaction and the profile.
 func checkCommit(content []byte, run string, e Emitted, i Intended) error {
 	h := sha1.New() //nolint:gosec // git's own object hash
 	fmt.Fprintf(h, "commit %d\x00", len(content))
@@ -37,15 +44,24 @@ func checkCommit(content []byte, run string, e Emitted, i Intended) error {
 	if len(parents) != 1 || parents[0] != i.Baseline {
 		return fmt.Errorf("its only parent is not the baseline %s", i.Baseline)
 	}
-	trailers := map[string]bool{}
-	for line := range strings.Lines(string(message)) {
-		if _, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
-			trailers[value] = true
+	return checkTrailers(string(message), map[string]string{
+		TrailerRun: run, TrailerTransaction: i.Transaction, TrailerProfile: e.Profile + "#" + e.ProfileDigest,
+	})
+}
+
+// checkTrailers holds the last paragraph of a commit's message against the trailers it must have, each exactly once.
+func checkTrailers(message string, want map[string]string) error {
+	message = strings.TrimSuffix(message, "\n")
+	last := message[strings.LastIndex(message, "\n\n")+1:]
+	values := map[string][]string{}
+	for line := range strings.Lines(last) {
+		if key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); ok {
+			values[key] = append(values[key], value)
 		}
 	}
-	for name, value := range map[string]string{"run": run, "transaction": i.Transaction, "profile digest": e.ProfileDigest} {
-		if !trailers[value] {
-			return fmt.Errorf("no trailer names the %s", name)
+	for _, key := range []string{TrailerRun, TrailerTransaction, TrailerProfile} {
+		if got := values[key]; len(got) != 1 || got[0] != want[key] {
+			return fmt.Errorf("its trailer %s is not %q", key, want[key])
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ type Outcome string
 // The outcomes. Each has one Disposition.
 const (
 	OutcomeCompleted       Outcome = "completed"        // no failure
+	OutcomeNoChange        Outcome = "no_change"        // no failure, and nothing had to change: no commit, nothing was sent
 	OutcomeDefinitionError Outcome = "definition_error" // nothing was emitted
 	OutcomeRefused         Outcome = "refused"          // terminal, before any change could be made
 	OutcomeFailed          Outcome = "failed"           // terminal, with the stage's evidence
@@ -50,6 +51,7 @@ type Disposition struct {
 
 var dispositions = []Disposition{
 	{OutcomeCompleted, StateCompleted, "", RetryNone, false, ExitCompleted},
+	{OutcomeNoChange, StateCompleted, EffectNotDispatched, RetryNone, false, ExitCompleted},
 	{OutcomeDefinitionError, "", EffectNotDispatched, RetryNone, false, ExitRefused},
 	{OutcomeRefused, StateFailed, EffectNotDispatched, RetryNone, false, ExitRefused},
 	{OutcomeFailed, StateFailed, EffectNotDispatched, RetryNone, false, ExitFailed},

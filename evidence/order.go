@@ -83,7 +83,7 @@ func (c *Chain) closes(b Closed) error {
 		return fmt.Errorf("%w: %q is no final state", ErrOrder, b.State)
 	case !b.Effect.Final():
 		return fmt.Errorf("%w: a run does not close while its effect is %q", ErrOrder, b.Effect)
-	case c.seen[KindSettled] && b.Effect != c.settled.Effect:
+	case c.seen[KindSettled] && b.Effect != c.settled.Effect && !c.neverSent(b.Effect):
 		return fmt.Errorf("%w: the effect was settled as %q", ErrOrder, c.settled.Effect)
 	case !c.seen[KindSettled] && b.Effect == EffectConfirmed && !c.published.ReadBack:
 		return fmt.Errorf("%w: no read-back confirms the effect", ErrOrder)
@@ -95,4 +95,10 @@ func (c *Chain) closes(b Closed) error {
 		return fmt.Errorf("%w: a run whose change was not applied is not completed", ErrOrder)
 	}
 	return nil
+}
+
+// neverSent reports whether a run may close as not dispatched although the settling says not applied: the tombstone shows that
+// nothing landed, and without an intent nothing was sent.
+func (c *Chain) neverSent(effect Effect) bool {
+	return effect == EffectNotDispatched && c.settled.Effect == EffectNotApplied && !c.seen[KindIntended]
 }

@@ -171,7 +171,7 @@ func (v *verification) statement() {
 		v.add(CheckStatement, ResultFail, "the statement says otherwise than the facts in %s", strings.Join(differ, ", "))
 	default:
 		p := derived.Predicate
-		v.add(CheckStatement, ResultPass, "%s, effect %s%s", p.State, p.Effect, labels(p))
+		v.add(CheckStatement, ResultPass, "%s, effect %s, disposition %s%s", p.State, p.Effect, p.Disposition, labels(p))
 	}
 }
 
@@ -247,7 +247,9 @@ func (v *verification) isolation() {
 	s := v.sandboxed
 	var differ []string
 	for _, name := range slices.Sorted(maps.Keys(s.Declared)) {
-		if observed := s.Observed[name]; observed != s.Declared[name] && !slices.Contains(s.NotEnforced, name) {
+		observed := s.Observed[name]
+		labelled := observed == NotEnforced && len(s.NotEnforced) > 0
+		if observed != s.Declared[name] && !labelled {
 			differ = append(differ, name)
 		}
 	}

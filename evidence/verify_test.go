@@ -64,7 +64,7 @@ func fullRecord(t testing.TB, signer *evidence.Signer) evidence.Record {
 	require.NoError(t, err)
 	rec.Commit = []byte("tree " + commitOf("d") + "\nparent " + commitOf("a") + "\nauthor h <h@example.org> 1767323045 +0000\n" +
 		"committer h <h@example.org> 1767323045 +0000\n\nFormat\n\nHarness-Run: " + runID + "\nHarness-Transaction: tx-1\n" +
-		"Harness-Profile-Digest: " + profileDigest + "\n")
+		"Harness-Profile: codemod@1.0.0#" + profileDigest + "\n")
 	packSum := sha256.Sum256(rec.Pack)
 
 	steps := goodSteps()
@@ -326,15 +326,17 @@ func TestACommitThatIsNotWhatWasIntendedIsFound(t *testing.T) {
 	t.Parallel()
 	trust := trusting(t, signerFrom(t, 1))
 	head := "tree " + commitOf("d") + "\nparent " + commitOf("a") + "\n"
-	trailers := "\n\nm\n\nR: " + runID + "\nT: tx-1\nP: " + digestOf("4") + "\n"
+	trailers := "\n\nm\n\nHarness-Run: " + runID + "\nHarness-Transaction: tx-1\nHarness-Profile: codemod@1.0.0#" + digestOf("4") + "\n"
 	require.True(t, evidence.VerifyOffline(withCommit(t, head+"author a"+trailers), trust).OK())
 	for want, content := range map[string]string{
 		"tree":                         "tree " + commitOf("e") + "\nparent " + commitOf("a") + "\nauthor a" + trailers,
 		"only parent":                  head + "parent " + commitOf("b") + "\nauthor a" + trailers,
 		"no message":                   head,
-		"trailer names the run":        head + "author a" + strings.ReplaceAll(trailers, runID, "x"),
-		"names the transaction":        head + "author a" + strings.ReplaceAll(trailers, "tx-1", "x"),
-		"names the profile digest":     head + "author a" + strings.ReplaceAll(trailers, digestOf("4"), "x"),
+		"trailer Harness-Run":          head + "author a" + strings.ReplaceAll(trailers, runID, "x"),
+		"trailer Harness-Transaction":  head + "author a" + strings.ReplaceAll(trailers, "tx-1", "x"),
+		"trailer Harness-Profile":      head + "author a" + strings.ReplaceAll(trailers, digestOf("4"), "x"),
+		"Harness-Run is not":           head + "author a" + trailers + "\nanother last paragraph\n",
+		"Harness-Run is not \"":        head + "author a" + trailers + "Harness-Run: other\n",
 		"is not the baseline " + "aaa": "tree " + commitOf("d") + "\nauthor a" + trailers,
 	} {
 		requireFails(t, evidence.VerifyOffline(withCommit(t, content), trust), evidence.CheckCommit, want)
@@ -396,6 +398,8 @@ func TestAPostureThatWasNotObservedIsFoundUnlessLabelled(t *testing.T) {
 	}
 	s := goodSteps()[6].body.(evidence.Sandboxed)
 	s.Declared = map[string]string{"network": "none", "pids": "20"}
+	requireFails(t, verify(s), evidence.CheckIsolation, "pids")
+	s.Observed = map[string]string{"network": "none", "pids": "not_enforced"}
 	requireFails(t, verify(s), evidence.CheckIsolation, "pids")
 	s.NotEnforced = []string{"pids"}
 	report := verify(s)

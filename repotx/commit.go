@@ -27,9 +27,9 @@ type Trailer struct{ Key, Value string }
 
 // The trailers of every accepted commit.
 const (
-	TrailerRun         = "Harness-Run"
-	TrailerTransaction = "Harness-Transaction"
-	TrailerProfile     = "Harness-Profile"
+	TrailerRun         = evidence.TrailerRun
+	TrailerTransaction = evidence.TrailerTransaction
+	TrailerProfile     = evidence.TrailerProfile
 )
 
 // Commit is a finished commit with exactly the objects that the remote lacks. Its bytes are kept with the intent and never
