@@ -41,11 +41,13 @@ func (c *Client) RevokeAccessor(ctx context.Context, accessor string) error {
 	}
 	// Vault answers some revocations before they are done.
 	giveUp := time.Now().Add(lookAgainMost)
-	for {
+	for seen := false; ; seen = true {
 		_, err := vault.Auth().Token().LookupAccessorWithContext(ctx, accessor)
 		switch {
 		case accessorUnknown(err):
 			return nil
+		case seen && ctx.Err() != nil:
+			return errors.Join(ErrStillAlive, context.Cause(ctx))
 		case err != nil && !tokenGone(err):
 			return fmt.Errorf("vault: look up the revoked accessor: %w", err)
 		case time.Now().After(giveUp):
@@ -53,7 +55,6 @@ func (c *Client) RevokeAccessor(ctx context.Context, accessor string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(ErrStillAlive, context.Cause(ctx))
 		case <-time.After(lookAgain):
 		}
 	}

@@ -46,6 +46,11 @@ const (
 	outcomeFailed   = "failed"
 )
 
+// Format names holder and purpose and nothing else, whatever the verb: no formatting walks the fields.
+func (s *Session) Format(state fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(state, "%s token of run %s, epoch %d", s.holder.Purpose, s.holder.Run, s.holder.Epoch)
+}
+
 // Accessor names the session's token without giving access to anything.
 func (s *Session) Accessor() string { return s.accessor }
 
