@@ -89,10 +89,11 @@ func (s *Store) acquire(ctx context.Context, id string, c Claimant, a acquisitio
 	var lease *Lease
 	requested := time.Now()
 	err := s.transact(ctx, func(tx pgx.Tx) error {
-		if err := s.checkControl(ctx, tx, a.kind == kindRun); err != nil {
+		// The run's row before the control row, here as everywhere.
+		if err := checkDue(ctx, tx, id, a, c.Epoch); err != nil {
 			return err
 		}
-		if err := checkDue(ctx, tx, id, a, c.Epoch); err != nil {
+		if err := s.checkControl(ctx, tx, a.kind == kindRun); err != nil {
 			return err
 		}
 		state := ""

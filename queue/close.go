@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +85,7 @@ func (l *Lease) Close(ctx context.Context, c Closing) error {
 	}
 	err = l.write(ctx, "close", func(tx pgx.Tx, _ holding) error { return l.close(ctx, tx, c, end) })
 	if errors.Is(err, ErrLeaseLost) {
-		err = l.closedAlready(ctx, end, err)
+		err = l.closedAlready(ctx, c, err)
 	}
 	l.finish(err)
 	return err
@@ -184,13 +183,14 @@ func stageOfFailure(c Closing) evidence.Stage {
 	return c.Stage
 }
 
-// closedAlready tells a lease that was lost from one that this very close has ended, whose answer did not arrive.
-func (l *Lease) closedAlready(ctx context.Context, end ending, lost error) error {
+// closedAlready tells a lease that was lost from one that this holder has ended by the same close, whose answer did not arrive.
+func (l *Lease) closedAlready(ctx context.Context, c Closing, lost error) error {
 	run, err := l.store.Run(ctx, l.run.ID)
 	if err != nil {
 		return errors.Join(lost, err)
 	}
-	if run.State.Final() && run.Epoch == l.run.Epoch && run.Owner == l.run.Owner && bytes.Equal(run.Result, end.result) {
+	mine := run.State.Final() && run.Epoch == l.run.Epoch && run.Owner == l.run.Owner
+	if mine && run.State == c.State && run.Effect == c.Effect && run.Code == c.Code && run.FailedStage == stageOfFailure(c) {
 		return nil
 	}
 	return lost

@@ -133,12 +133,6 @@ const adoptionStride = 1 << 20
 func (s *Store) Adopt(ctx context.Context, by string) ([]Run, error) {
 	var runs []Run
 	err := s.transact(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `
-			UPDATE control SET system_identifier = (SELECT system_identifier::text FROM pg_control_system()),
-				timeline = current_timeline(), adopted_by = $1, adopted_at = clock_timestamp()`, evidence.Clean(by, 128))
-		if err != nil {
-			return err
-		}
 		rows, err := tx.Query(ctx, `
 			UPDATE ops_run SET lease_epoch = (lease_epoch / $1 + 1) * $1, lease_expires_at = NULL, job_id = NULL,
 				started_at = coalesce(started_at, clock_timestamp()),
@@ -158,6 +152,12 @@ func (s *Store) Adopt(ctx context.Context, by string) ([]Run, error) {
 			SELECT DISTINCT ON (repository, target_ref) repository, target_ref, id, lease_epoch FROM ops_run
 			WHERE finished_at IS NULL ORDER BY repository, target_ref, created_at
 			ON CONFLICT DO NOTHING`)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			UPDATE control SET system_identifier = (SELECT system_identifier::text FROM pg_control_system()),
+				timeline = current_timeline(), adopted_by = $1, adopted_at = clock_timestamp()`, evidence.Clean(by, 128))
 		return err
 	})
 	if err != nil {

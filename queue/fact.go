@@ -67,3 +67,38 @@ func storeFacts(ctx context.Context, tx pgx.Tx, run string, facts []evidence.Fac
 		SELECT $1, s, d, b FROM unnest($2::int[], $3::text[], $4::bytea[]) AS f (s, d, b)`, run, seqs, digests, documents)
 	return err
 }
+
+// SupplyTornDown adds what became of a run's sandbox after the run was closed: a reconciler on another machine could not see it, and
+// the janitor of the engine's host did. It decides nothing. (A25)
+func (s *Store) SupplyTornDown(ctx context.Context, run string, body evidence.TornDown) error {
+	err := s.transact(ctx, func(tx pgx.Tx) error {
+		var epoch int64
+		var final bool
+		err := tx.QueryRow(ctx, `SELECT lease_epoch, finished_at IS NOT NULL FROM ops_run WHERE id = $1 FOR UPDATE`, run).Scan(&epoch, &final)
+		switch {
+		case isNone(err):
+			return ErrNotFound
+		case err != nil:
+			return err
+		case !final:
+			return fmt.Errorf("%w: the run is not closed", ErrNotClaimable)
+		}
+		facts, err := loadFacts(ctx, tx, run)
+		if err != nil {
+			return err
+		}
+		chain, err := evidence.Resume(facts)
+		if err != nil {
+			return err
+		}
+		_, err = chain.Append(s.config.Now(), epoch, evidence.StageTeardown, evidence.SourceObserved, body)
+		if err != nil {
+			return err
+		}
+		return storeFacts(ctx, tx, run, chain.Facts())
+	})
+	if err != nil {
+		return fmt.Errorf("supply the teardown of run %s: %w", run, err)
+	}
+	return nil
+}

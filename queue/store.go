@@ -144,7 +144,8 @@ func openPool(ctx context.Context, config Config, connections int32) (*pgxpool.P
 		return nil, errors.New("database URL: does not parse") // the error of pgx may show a password
 	}
 	pc.MaxConns = connections
-	pc.ConnConfig.ConnectTimeout = config.TTL / 3
+	// What a lease holder waits for is bounded by the lease besides.
+	pc.ConnConfig.ConnectTimeout = 10 * time.Second
 	// A server that became read-only is left, and one that is read-only is never taken. (CASES 3)
 	pc.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	if config.TransactionPooling {
