@@ -111,6 +111,9 @@ func (b *Baseline) walk(ctx context.Context, prefix string, hash plumbing.Hash, 
 				return fmt.Errorf("reading the baseline's file %q: %w", path, err)
 			}
 			mode := uint32(e.Mode)
+			if mode == ModeSymlink && size > maxLinkBytes {
+				return evidence.Fail(evidence.StagePreflight, evidence.CodeSymlinkRefused, path, errors.New("the baseline has an over-long target"))
+			}
 			if e.Mode == filemode.Deprecated { // group-writable, written by very old gits
 				mode = ModeFile
 			}

@@ -22,8 +22,6 @@ type Manifest struct {
 // maxManifestBytes bounds the manifest file.
 const maxManifestBytes = 64 << 10
 
-const manifestDomain = "harness/manifest/v1"
-
 // ParseManifest decodes a manifest strictly. Whatever is wrong with it is CodeManifestMalformed: a manifest that cannot be
 // read allows nothing.
 func ParseManifest(data []byte) (*Manifest, error) {
@@ -60,4 +58,4 @@ func parseManifest(data []byte) (*Manifest, error) {
 func (m *Manifest) allowsTarget(ref string) bool { return matchesAny(m.TargetRefs, ref) }
 
 // Digest identifies the manifest's content, whatever its layout.
-func (m *Manifest) Digest() (string, error) { return canonical.Digest(manifestDomain, m) }
+func (m *Manifest) Digest() (string, error) { return canonical.Digest(evidence.DomainManifest, m) }

@@ -26,7 +26,13 @@ type Repository struct {
 
 const maxURLBytes = 2048
 
-var scpPattern = regexp.MustCompile(`^(?:([A-Za-z0-9._-]+)@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(.*)$`)
+var (
+	userPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+	scpPattern  = regexp.MustCompile(`^(?:([A-Za-z0-9._-]+)@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(.*)$`)
+)
+
+// schemes are words before a colon that nobody means as a host.
+var schemes = map[string]bool{"http": true, "https": true, "ssh": true, "git": true, "file": true, "ftp": true}
 
 // foldedHosts treat the path as case-insensitive, so that two spellings there are one repository.
 var foldedHosts = map[string]bool{
@@ -55,7 +61,7 @@ func normalize(raw string) (Repository, error) {
 	}
 	if !strings.Contains(raw, "://") {
 		m := scpPattern.FindStringSubmatch(raw)
-		if m == nil {
+		if m == nil || schemes[strings.ToLower(m[2])] {
 			return Repository{}, errors.New("repository URL has no scheme and is not user@host:path")
 		}
 		user := ""
@@ -96,7 +102,7 @@ func normalize(raw string) (Repository, error) {
 		if _, has := u.User.Password(); has || scheme != "ssh" || u.User.Username() == "" {
 			return Repository{}, errors.New("repository URL holds a credential")
 		}
-		if !regexp.MustCompile(`^[A-Za-z0-9._-]+$`).MatchString(u.User.Username()) {
+		if !userPattern.MatchString(u.User.Username()) {
 			return Repository{}, errors.New("repository URL has a user that is not plain")
 		}
 	}
