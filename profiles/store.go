@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -101,6 +102,17 @@ func (s *Store) Get(ctx context.Context, ref Ref) (*Profile, []byte, error) {
 			errors.Join(errors.New("the stored content is not what its digest says"), err))
 	}
 	return p, stored.canonical, nil
+}
+
+// Content returns the stored bytes of a revision as they are, checked by nobody, for a verification to judge. An unpublished
+// revision has the code profile_unknown.
+func (s *Store) Content(ctx context.Context, revision string) ([]byte, error) {
+	name, version, _ := strings.Cut(revision, "@")
+	stored, err := s.row(ctx, Ref{Name: name, Version: version})
+	if err != nil {
+		return nil, err
+	}
+	return stored.canonical, nil
 }
 
 // Find returns the reference that a revision was published with, for an operator who knows name and version.

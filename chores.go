@@ -1,0 +1,90 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rein-aharness/harness/profiles"
+	"github.com/rein-aharness/harness/queue"
+	"github.com/rein-aharness/harness/repotx"
+)
+
+// chores are what one worker at a time does for the whole deployment.
+func (h *Harness) chores() []queue.Chore {
+	return []queue.Chore{
+		{Name: "fences", Every: time.Minute, Do: h.retireFences},
+		{Name: "tokens", Every: 15 * time.Second, Do: h.reapTokens},
+		{Name: "session_logs", Every: time.Hour, Do: h.retireLogs},
+	}
+}
+
+// choreBatch bounds what one round of a chore takes on.
+const choreBatch = 100
+
+// retireFences deletes fences whose retention has ended, each by compare-and-swap.
+func (h *Harness) retireFences(ctx context.Context) error {
+	fences, err := h.store.DueFences(ctx, choreBatch)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, fence := range fences {
+		if err := h.retireFence(ctx, fence); err != nil {
+			errs = append(errs, fmt.Errorf("fence of run %s: %w", fence.Run.ID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (h *Harness) retireFence(ctx context.Context, fence queue.Fence) error {
+	contract, err := fence.Run.Contract()
+	if err != nil {
+		return err
+	}
+	ref, err := profiles.ParseRef(contract.Request.Profile)
+	if err != nil {
+		return err
+	}
+	profile, _, err := h.profiles.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	repository, err := repotx.Canonical(contract.Request.Repository)
+	if err != nil {
+		return err
+	}
+	err = h.withRemote(ctx, repository, profile.Publish, func(remote *repotx.Remote) error {
+		return remote.DeleteFence(ctx, fence.Run.ID, fence.Value)
+	})
+	if err != nil {
+		return err
+	}
+	return h.store.FenceDeleted(ctx, fence.Run.ID)
+}
+
+// reapTokens revokes tokens whose holders are gone, by the accessors that the ledger has. (A30)
+func (h *Harness) reapTokens(ctx context.Context) error {
+	tokens, err := h.store.OrphanedTokens(ctx, choreBatch)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, token := range tokens {
+		err := h.vault.RevokeAccessor(ctx, token.Accessor)
+		if err == nil {
+			err = h.store.TokenRevoked(ctx, token.Accessor)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("token of run %s for %s: %w", token.Run, token.Purpose, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// retireLogs deletes session logs that have been kept for their time.
+func (h *Harness) retireLogs(ctx context.Context) error {
+	_, err := h.store.PruneLogs(ctx, time.Duration(h.config.Retention.SessionLogDays)*24*time.Hour)
+	return err
+}

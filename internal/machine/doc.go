@@ -1,0 +1,2 @@
+// Package machine reads what the machine has to spare. It imports nothing of the product; Linux only.
+package machine

@@ -1,0 +1,142 @@
+package harness
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/profiles"
+	"github.com/rein-aharness/harness/queue"
+	"github.com/rein-aharness/harness/rein/credential"
+	"github.com/rein-aharness/harness/repotx"
+	"github.com/rein-aharness/harness/sandbox"
+)
+
+// Reconcile settles a run that was taken over: cancelled, started and left behind, waiting for the remote, or past its deadline.
+// It never runs a session and never makes a commit; it finds out, from the remote, what became of the one that may have been
+// made, with a credential of its own. It implements queue.Handler. (A37, A44, B32, B34)
+func (h *Harness) Reconcile(ctx context.Context, lease *queue.Lease) error {
+	run := lease.Run()
+	h.watch(Progress{Run: run.ID, Stage: evidence.StageReconcile, At: h.now()})
+	err := h.reconcile(ctx, lease)
+	h.watch(Progress{Run: run.ID, Stage: evidence.StageReconcile, Done: true, Err: err, At: h.now()})
+	return err
+}
+
+func (h *Harness) reconcile(ctx context.Context, lease *queue.Lease) error {
+	run := lease.Run()
+	failure := lost(run)
+	if evidence.CodeOf(failure) == evidence.CodeCancelled {
+		err := lease.Record(evidence.StageReconcile, evidence.SourceDeclared, evidence.Cancelled{By: run.CancelBy, Reason: run.CancelReason})
+		if err != nil {
+			return err
+		}
+	}
+	if run.StartedAt == nil {
+		return h.conclude(ctx, lease, nil, errors.Join(failure, recordFailure(lease, failure)))
+	}
+	if err := h.clear(ctx, lease); err != nil {
+		return err
+	}
+	return h.settleLost(ctx, lease, failure)
+}
+
+// lost is the failure that a run which needs settling ends with, unless the remote confirms it.
+func lost(run queue.Run) error {
+	switch {
+	case run.CancelRequestedAt != nil:
+		return evidence.Fail(evidence.StageReconcile, evidence.CodeCancelled, run.CancelBy, nil)
+	case run.StartedAt == nil:
+		return evidence.Fail(evidence.StageReconcile, evidence.CodeDeadlinePassed, "", nil)
+	default:
+		return evidence.Fail(evidence.StageReconcile, evidence.CodeWorkerLost, string(run.Stage), nil)
+	}
+}
+
+// clear ends what the lost worker may have left: its tokens, by accessor, and its sandbox, where it ran on this engine. What runs
+// on another machine's engine is not observed; its own janitor ends it. (A25, A30)
+func (h *Harness) clear(ctx context.Context, lease *queue.Lease) error {
+	fact := evidence.TornDown{}
+	tokens, err := h.store.LiveTokens(ctx, lease.Run().ID)
+	if err != nil {
+		return err
+	}
+	for _, token := range tokens {
+		if token.Epoch >= lease.Epoch() {
+			continue
+		}
+		err := h.vault.RevokeAccessor(ctx, token.Accessor)
+		if err == nil {
+			err = lease.TokenRevoked(ctx, token.Accessor)
+		}
+		if err != nil {
+			h.log.Warn("revoke a token of a lost worker", "run", lease.Run().ID, "error", err)
+			fact.TokensLeft++
+			continue
+		}
+		fact.TokensRevoked++
+	}
+	source := evidence.SourceNotObserved
+	if started, ok, err := evidence.Last[evidence.Sandboxed](lease.Facts()); err != nil {
+		return err
+	} else if !ok || started.Engine == h.config.Engine.Name {
+		_, err := h.venue.Janitor(ctx, h.now(), func(l sandbox.Labels) (bool, error) {
+			return l.Run == lease.Run().ID && l.Epoch < lease.Epoch(), nil
+		})
+		if err != nil {
+			h.log.Warn("clear the sandbox of a lost worker", "run", lease.Run().ID, "error", err)
+		} else {
+			source, fact.ContainerGone, fact.VolumesGone = evidence.SourceObserved, true, true
+		}
+	}
+	return lease.Record(evidence.StageReconcile, source, fact)
+}
+
+// settleLost settles from the remote what a lost worker may have published.
+func (h *Harness) settleLost(ctx context.Context, lease *queue.Lease, failure error) error {
+	settlement, err := h.ask(ctx, lease)
+	if err != nil {
+		return err
+	}
+	if settlement.Effect.Final() && settlement.Effect != evidence.EffectConfirmed {
+		failure = errors.Join(failure, recordFailure(lease, failure))
+	}
+	return h.conclude(ctx, lease, &settlement, failure)
+}
+
+// ask asks the remote what became of a run, with the publish route of the profile that was pinned, whatever the profile's standing
+// is by now: the run is not executed any more, only found out about. Without a credential nothing is known.
+func (h *Harness) ask(ctx context.Context, lease *queue.Lease) (settlement repotx.Settlement, err error) {
+	run := lease.Run()
+	contract, err := run.Contract()
+	if err != nil {
+		return repotx.Settlement{}, err
+	}
+	ref, err := profiles.ParseRef(contract.Request.Profile)
+	if err != nil {
+		return repotx.Settlement{}, err
+	}
+	profile, _, err := h.profiles.Get(ctx, ref)
+	if err != nil {
+		return repotx.Settlement{}, err
+	}
+	session, remote, err := h.openRemote(ctx, lease, credential.PurposeReconcile, contract, profile.Publish)
+	if session != nil {
+		defer func() {
+			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishWithin)
+			defer cancel()
+			if err := session.Revoke(end); err != nil {
+				h.log.Error("revoke the reconciler's credential", "run", run.ID, "error", err)
+			}
+			session.Wipe()
+		}()
+	}
+	if err != nil {
+		return repotx.Settlement{Effect: evidence.EffectUnknown, Reason: repotx.ReasonRemoteSilent, Why: err}, nil
+	}
+	seen, _, err := evidence.Last[evidence.Preflighted](lease.Facts())
+	if err != nil {
+		return repotx.Settlement{}, err
+	}
+	return h.settleRun(ctx, lease, remote, seen.Fencing == "waived")
+}
