@@ -54,7 +54,9 @@ func Open(ctx context.Context, config Config) (*Client, error) {
 }
 
 // Format names the server and nothing else, whatever the verb: no formatting walks the fields.
-func (c *Client) Format(state fmt.State, _ rune) { _, _ = fmt.Fprintf(state, "vault at %s", c.config.Address) }
+func (c *Client) Format(state fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(state, "vault at %s", c.config.Address)
+}
 
 // Close gives up a token that Open or Run got by a login; one that came from a file is its owner's and is left alone.
 func (c *Client) Close(ctx context.Context) error {
