@@ -19,7 +19,8 @@ func (v *Venue) Create(ctx context.Context, spec Spec, id Identity) (_ *Sandbox,
 	if err := id.validate(); err != nil {
 		return nil, err
 	}
-	if err := v.Check(ctx, spec); err != nil {
+	env, err := v.check(ctx, spec)
+	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, v.cfg.Start)
@@ -33,10 +34,6 @@ func (v *Venue) Create(ctx context.Context, spec Spec, id Identity) (_ *Sandbox,
 	}
 	if err := v.ensureInit(ctx); err != nil {
 		return nil, failed("init volume", err)
-	}
-	env, err := v.imageEnv(ctx, spec.Image)
-	if err != nil {
-		return nil, err
 	}
 	cfg, host := v.containerOf(spec, id, env)
 	name := sessionPrefix + id.Run + "-" + strconv.FormatInt(id.Epoch, 10)

@@ -143,7 +143,9 @@ func (s *Sandbox) exec(ctx context.Context, e wire.Exec, stdin io.Reader, output
 	res, err := receive(wire.NewReader(st), output)
 	release()
 	if fed != nil {
-		if serr := <-fed; serr != nil && err != nil {
+		// A process that ends early makes sending fail, and its exit code says why; otherwise half an input is no success.
+		var source *sourceError
+		if serr := <-fed; errors.As(serr, &source) || serr != nil && (err != nil || res.ExitCode == 0) {
 			err = errors.Join(serr, err)
 		}
 	}
@@ -175,7 +177,7 @@ func (e *helperError) Error() string {
 }
 
 // Unpack writes a tar archive into the workspace, as the session's user: folders, regular files and symlinks, nothing that exists is
-// replaced and no link is followed.
+// replaced and no link is followed. After an error the archive has not been read to its end.
 func (s *Sandbox) Unpack(ctx context.Context, archive io.Reader) error {
 	if s.sealed.Load() {
 		return evidence.Fail(evidence.StageSession, evidence.CodeSessionStartFailed, "unpack", errSealed)

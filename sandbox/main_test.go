@@ -210,4 +210,3 @@ func requireCode(t testing.TB, err error, code evidence.Code) {
 	require.Error(t, err)
 	require.Equal(t, code, evidence.CodeOf(err), "%v", err)
 }
-

@@ -58,9 +58,8 @@ func (s *Sandbox) failure(ctx context.Context, stage evidence.Stage, code eviden
 		return evidence.Fail(stage, evidence.CodeSandboxLost, subject, s.wire.explain(err))
 	default:
 	}
-	// The stream may end a moment before the wire does.
-	if s.wire.mux.IsClosed() {
-		return evidence.Fail(stage, evidence.CodeSandboxLost, subject, s.wire.explain(err))
+	if errors.Is(err, wire.ErrMalformed) {
+		code = evidence.CodeStreamMalformed
 	}
 	return evidence.Fail(stage, code, subject, err)
 }

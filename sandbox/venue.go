@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -76,22 +76,27 @@ func (v *Venue) InitDigest() string { return v.binary.digest }
 // Check tells whether the engine could run spec: the image is there under that id, the runtime by that name, and every required
 // limit can be enforced. It creates nothing. (A4, A8)
 func (v *Venue) Check(ctx context.Context, spec Spec) error {
+	_, err := v.check(ctx, spec)
+	return err
+}
+
+// check is Check, and returns the environment that the image declares.
+func (v *Venue) check(ctx context.Context, spec Spec) ([]string, error) {
 	if err := spec.Validate(); err != nil {
-		return evidence.Fail(evidence.StageSandbox, evidence.CodeProfileIncompatible, spec.Revision, err)
+		return nil, evidence.Fail(evidence.StageSandbox, evidence.CodeProfileIncompatible, spec.Revision, err)
 	}
 	if _, ok := v.info.Runtimes[spec.Runtime]; !ok {
-		return evidence.Fail(evidence.StageSandbox, evidence.CodeRuntimeMissing, spec.Runtime,
+		return nil, evidence.Fail(evidence.StageSandbox, evidence.CodeRuntimeMissing, spec.Runtime,
 			fmt.Errorf("engine %s has no runtime of that name", v.cfg.Engine))
 	}
 	lacking := v.notEnforced(spec.Runtime)
 	for _, limit := range spec.Required {
 		if slices.Contains(lacking, limit) {
-			return evidence.Fail(evidence.StageSandbox, evidence.CodeLimitNotEnforced, limit,
+			return nil, evidence.Fail(evidence.StageSandbox, evidence.CodeLimitNotEnforced, limit,
 				fmt.Errorf("engine %s does not enforce it under %s", v.cfg.Engine, spec.Runtime))
 		}
 	}
-	_, err := v.imageEnv(ctx, spec.Image)
-	return err
+	return v.imageEnv(ctx, spec.Image)
 }
 
 // imageEnv checks that the image is there under exactly that id, and returns the environment it declares.
@@ -123,7 +128,7 @@ func (v *Venue) notEnforced(runtime string) []string {
 	var lacking []string
 	rt := v.info.Runtimes[runtime]
 	ignored := slices.ContainsFunc(rt.Args, func(a string) bool {
-		return a == "--ignore-cgroups" || a == "-ignore-cgroups" || path.Base(a) == "--ignore-cgroups=true"
+		return strings.TrimLeft(a, "-") == "ignore-cgroups" || strings.TrimLeft(a, "-") == "ignore-cgroups=true"
 	})
 	if !v.info.MemoryLimit || ignored {
 		lacking = append(lacking, LimitMemory)

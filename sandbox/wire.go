@@ -104,10 +104,16 @@ func send(st io.Writer, src io.Reader) error {
 			return wire.Write(st, wire.End, nil)
 		}
 		if err != nil {
-			return err
+			return &sourceError{err}
 		}
 	}
 }
+
+// sourceError is a failure to read what was to be sent, as against one to send it.
+type sourceError struct{ err error }
+
+func (e *sourceError) Error() string { return "read the input: " + e.err.Error() }
+func (e *sourceError) Unwrap() error { return e.err }
 
 // receive gives every Output frame to output until the Result comes.
 func receive(in *wire.Reader, output func([]byte) error) (wire.Res, error) {

@@ -103,6 +103,9 @@ func (e *Encoder) End() error {
 	return e.w.Flush()
 }
 
+// Flush sends what is buffered, without an end.
+func (e *Encoder) Flush() error { return e.w.Flush() }
+
 func (e *Encoder) head(tag byte, path string) error {
 	e.entries++
 	if err := e.w.WriteByte(tag); err != nil {
