@@ -189,10 +189,11 @@ func TestYAMLThatIsNotPlainIsRefused(t *testing.T) {
 		{"list: [a\u0085]\n", canonical.ErrUnicode},
 		{"number: 1\rflag: true", canonical.ErrUnicode},
 		{"\ufeffnumber: 1\n", canonical.ErrUnicode},
-		{strings.Repeat("[", 100000), canonical.ErrTooDeep},
-		{strings.Repeat("- ", 100000), canonical.ErrTooDeep},
-		{strings.Repeat("? ", 100000), canonical.ErrTooDeep},
-		{strings.Repeat("{a: ", 100000), canonical.ErrTooDeep},
+		{"list:\n" + strings.Repeat("- a\n", 16384), canonical.ErrTooManyValues}, // would take the parser minutes
+		{strings.Repeat("[", 10000), canonical.ErrTooDeep},
+		{strings.Repeat("- ", 10000), canonical.ErrTooDeep},
+		{strings.Repeat("? ", 10000), canonical.ErrTooDeep},
+		{strings.Repeat("{a: ", 4000), canonical.ErrTooDeep},
 	} {
 		name := c.text
 		if len(name) > 60 {

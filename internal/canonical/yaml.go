@@ -14,10 +14,15 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
+// maxYAMLTokens bounds a YAML document more tightly than MaxValues can: the parser's time grows with the square of the entries of one
+// mapping. A mapping's entry has three tokens, so this is some 5,000 lines, and about a second.
+const maxYAMLTokens = 16384
+
 // DecodeYAML decodes one YAML document into v, a pointer to a struct with json tags: the document is turned into JSON and then
 // decoded by DecodeJSON with all its rules. Of YAML only what JSON can say is allowed: mappings with string keys, sequences,
 // strings in every style, plain decimal integers, true and false. Anchors, aliases, merge keys, tags, directives, complex keys
-// and a second document are refused with ErrYAMLFeature. MaxBytes bounds both the YAML and the JSON text. (B19)
+// and a second document are refused with ErrYAMLFeature. MaxBytes bounds both the YAML and the JSON text, and whatever the bounds, a
+// document has at most 16384 tokens. (B19)
 func DecodeYAML(data []byte, v any, b Bounds) error {
 	text, err := toJSON(data, b.withDefaults())
 	if err != nil {
@@ -76,8 +81,8 @@ func checkCharacters(data []byte) error {
 // checkTokens bounds the number of values and the nesting before the recursive parser sees the document.
 func checkTokens(tokens token.Tokens, b Bounds) error {
 	flow, entries, entryLine := 0, 0, 0
-	if len(tokens) > 8*b.MaxValues {
-		return &Error{Rule: ErrTooManyValues}
+	if len(tokens) > maxYAMLTokens {
+		return &Error{Rule: ErrTooManyValues, Detail: "at most " + strconv.Itoa(maxYAMLTokens) + " YAML tokens"}
 	}
 	for _, t := range tokens {
 		switch t.Type {
