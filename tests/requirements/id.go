@@ -38,22 +38,25 @@ const (
 	rangePattern = `([AB])([0-9]+)(?:[–-]([AB]?)([0-9]+))?`
 )
 
-type reader struct{ leading, bracketed, cases, one *regexp.Regexp }
+type reader struct{ leading, bracketed, closing, cases, one *regexp.Regexp }
 
 func newReader() reader {
 	return reader{
 		leading:   regexp.MustCompile(`^\s*` + listPattern),
 		bracketed: regexp.MustCompile(`\(` + listPattern + `\)`),
+		closing:   regexp.MustCompile(`[.:;]\s+` + listPattern + `\.?\s*$`),
 		cases:     regexp.MustCompile(casePattern),
 		one:       regexp.MustCompile(rangePattern),
 	}
 }
 
-// read returns the ids that a line of a comment claims. An id that does not exist, or a range that runs backwards, is an
+// read returns the ids that a line of a comment claims: those it begins with, those in brackets, and those that stand as the
+// last sentence. An id that does not exist, or a range that runs backwards, is an
 // error.
 func (r reader) read(line string) ([]string, error) {
 	lists := r.bracketed.FindAllString(line, -1)
-	if list := r.leading.FindString(line); list != "" {
+	lists = append(lists, r.leading.FindString(line))
+	if list := r.closing.FindString(line); list != "" && lists[len(lists)-1] == "" {
 		lists = append(lists, list)
 	}
 	var ids []string
