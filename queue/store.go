@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -100,9 +101,10 @@ type Store struct {
 	config Config
 	pool   *pgxpool.Pool
 	// beats carries the heartbeats alone, so that no amount of other work makes one wait for a connection.
-	beats  *pgxpool.Pool
-	insert *river.Client[pgx.Tx]
-	seen   seenLog
+	beats   *pgxpool.Pool
+	insert  *river.Client[pgx.Tx]
+	webhook *http.Client
+	seen    seenLog
 }
 
 // Open connects and checks that the schema is this binary's and the database the one it was. A replaced database can be opened,
@@ -116,7 +118,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{config: config, pool: pool}
+	s := &Store{config: config, pool: pool, webhook: newWebhookClient()}
 	if err := s.open(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -177,6 +179,7 @@ func (s *Store) Close() {
 		s.beats.Close()
 	}
 	s.pool.Close()
+	s.webhook.CloseIdleConnections()
 }
 
 // Pool is for the packages that keep tables of their own in the same database.

@@ -40,9 +40,9 @@ func retryAfter(attempts int) time.Duration {
 	return min(firstRetry<<min(max(attempts-1, 0), 20), longestRetry)
 }
 
-// deliver makes one attempt at a delivery that is due. The next attempt's time is set before the send, so that an attempt whose
+// Deliver makes one attempt at a delivery, if it is due. The next attempt's time is set before the send, so that an attempt whose
 // process dies is made again. (A48)
-func (s *Store) deliver(ctx context.Context, client *http.Client, id string) error {
+func (s *Store) Deliver(ctx context.Context, id string) error {
 	var d Delivery
 	var body []byte
 	err := s.pool.QueryRow(ctx, `SELECT attempts FROM delivery WHERE id = $1`, id).Scan(&d.Attempts)
@@ -60,7 +60,7 @@ func (s *Store) deliver(ctx context.Context, client *http.Client, id string) err
 	if err != nil {
 		return fmt.Errorf("begin delivery %s: %w", id, err)
 	}
-	failure := s.post(ctx, client, d.Endpoint, id, body)
+	failure := s.post(ctx, d.Endpoint, id, body)
 	state, text := "delivered", ""
 	if failure != nil {
 		state, text = "pending", evidence.Clean(failure.Error(), 256)
@@ -84,7 +84,7 @@ func (s *Store) deliver(ctx context.Context, client *http.Client, id string) err
 }
 
 // post sends the body to the endpoint. Its error says neither URL nor answer, which may hold secrets.
-func (s *Store) post(ctx context.Context, client *http.Client, endpoint, id string, body []byte) error {
+func (s *Store) post(ctx context.Context, endpoint, id string, body []byte) error {
 	e, err := s.endpoint(endpoint)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (s *Store) post(ctx context.Context, client *http.Client, endpoint, id stri
 	request.Header.Set(HeaderDelivery, id)
 	request.Header.Set(HeaderTimestamp, timestamp)
 	request.Header.Set(HeaderSignature, sign(key, timestamp, body))
-	response, err := client.Do(request)
+	response, err := s.webhook.Do(request)
 	if err != nil {
 		var u *url.Error
 		if errors.As(err, &u) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -69,7 +68,6 @@ type Worker struct {
 	store   *Store
 	config  WorkerConfig
 	handler Handler
-	webhook *http.Client
 	river   *river.Client[pgx.Tx]
 }
 
@@ -79,7 +77,7 @@ func NewWorker(s *Store, config WorkerConfig, handler Handler) (*Worker, error) 
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	w := &Worker{store: s, config: config, handler: handler, webhook: newWebhookClient()}
+	w := &Worker{store: s, config: config, handler: handler}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, river.WorkFunc(w.run))
 	river.AddWorker(workers, river.WorkFunc(w.reconcile))
@@ -136,7 +134,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	stopped := w.river.Stop(own)
 	stopShowing()
 	loops.Wait()
-	w.webhook.CloseIdleConnections()
 	if stopped != nil {
 		stopped = fmt.Errorf("stop River: %w", stopped)
 	}
@@ -268,7 +265,7 @@ func (w *Worker) admitted(ctx context.Context) bool {
 }
 
 func (w *Worker) deliver(ctx context.Context, j *river.Job[deliverArgs]) error {
-	err := w.store.deliver(ctx, w.webhook, j.Args.Delivery)
+	err := w.store.Deliver(ctx, j.Args.Delivery)
 	if err != nil {
 		w.store.config.Logger.Warn("delivery failed", "delivery", j.Args.Delivery, "attempt", j.Args.Attempt, "error", err)
 	}
