@@ -57,10 +57,10 @@ func GitHandler(root string, auth Auth) http.Handler {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// spooled gives a request of known length: CGI has no chunked bodies, and git sends large packs so. It answers the
-// request itself and returns nil when that fails.
+// spooled gives a request of known length: CGI needs one, and git sends large packs without, in chunks or over HTTP/2.
+// It answers the request itself and returns nil when that fails.
 func spooled(w http.ResponseWriter, r *http.Request) *http.Request {
-	if len(r.TransferEncoding) == 0 {
+	if r.ContentLength >= 0 {
 		return r
 	}
 	file, err := os.CreateTemp("", "push-*")

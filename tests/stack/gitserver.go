@@ -53,6 +53,7 @@ func (s *State) startGit(ctx context.Context) error {
 		KnownHostsFile: s.file(gitKnownHostsFile),
 		SSHCAFile:      s.file(gitSSHCAFile),
 	}
+	s.Vault.Configured = false // it holds the credentials made here
 	if err := os.MkdirAll(s.Git.Root, 0o700); err != nil {
 		return err
 	}

@@ -56,6 +56,7 @@ type Vault struct {
 	TokenRole string `json:"token_role"`
 	// SigningKeyFile is the public half of the signing key, PKIX PEM.
 	SigningKeyFile string `json:"signing_key_file"`
+	Configured     bool   `json:"configured"`
 	// Foreign says that the server was there before (VAULT_ADDR); Mounts are the mounts that the stack added to it.
 	Foreign bool     `json:"foreign"`
 	Mounts  []string `json:"mounts"`

@@ -8,8 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/rein-aharness/harness/tests/images"
 )
 
 // Up starts every part that does not run, and reports each step on output. The state is written after each part, so
@@ -35,30 +38,141 @@ func Up(ctx context.Context, dir string, output io.Writer) error {
 	if err := os.MkdirAll(s.Data, 0o711); err != nil {
 		return err
 	}
-	up := &starter{State: s, output: output, began: time.Now()}
-	return up.all(ctx)
-}
-
-// starter starts the parts of one stack in order.
-type starter struct {
-	*State
-	output io.Writer
-	began  time.Time
-}
-
-func (u *starter) all(ctx context.Context) error {
-	restarted, err := u.part(ctx, "postgres", u.startPostgres)
+	checkout, err := Checkout()
 	if err != nil {
 		return err
 	}
-	if _, err = u.part(ctx, "dockerd", u.startDocker); err != nil {
+	return (&starter{State: s, checkout: checkout, output: output, began: time.Now()}).all(ctx)
+}
+
+// starter starts the parts of one stack.
+type starter struct {
+	*State
+	checkout string
+	began    time.Time
+
+	mu     sync.Mutex // guards output: what is made meanwhile reports too
+	output io.Writer
+}
+
+// all starts the parts one after the other. What is slow to make is made meanwhile, and awaited where it is used.
+func (u *starter) all(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var makers sync.WaitGroup
+	defer makers.Wait()
+	defer cancel()
+	server := later(&makers, func() (vaultServer, error) {
+		if u.vaultRuns() {
+			return vaultServer{}, nil
+		}
+		return findVault(ctx, u.checkout, u.sayer("vault"))
+	})
+	built := later(&makers, func() ([]images.Image, error) {
+		cache, err := CacheFolder()
+		if err != nil {
+			return nil, err
+		}
+		return images.Build(ctx, u.checkout, cache, u.sayer("images"))
+	})
+	demo := later(&makers, func() (string, error) { return buildDemo(ctx, u.sayer("demo")) })
+
+	if _, err := u.part(ctx, "postgres", u.startPostgres); err != nil {
 		return err
 	}
-	if _, err = u.part(ctx, "git", u.startGit); err != nil {
+	// Each needs the other.
+	if u.Processes["dockerd"].Running() != u.Processes["containerd"].Running() {
+		if err := u.stopDocker(ctx); err != nil {
+			return err
+		}
+	}
+	if _, err := u.part(ctx, "dockerd", u.startDocker); err != nil {
 		return err
 	}
-	_ = restarted
+	newGit, err := u.part(ctx, "git", u.startGit)
+	if err != nil {
+		return err
+	}
+	if err := u.loadImages(ctx, built); err != nil {
+		return fmt.Errorf("images: %w", err)
+	}
+	if newGit || !exists(filepath.Join(u.Git.Root, demoName)) {
+		if err := u.provideDemo(ctx, demo); err != nil {
+			return fmt.Errorf("demo: %w", err)
+		}
+	}
+	if u.vaultRuns() {
+		u.say("vault", "running")
+	} else {
+		found, err := server()
+		if err != nil {
+			return fmt.Errorf("vault: %w", err)
+		}
+		if _, err := u.part(ctx, "vault", func(ctx context.Context) error { return u.startVault(ctx, found) }); err != nil {
+			return err
+		}
+	}
+	if !u.Vault.Configured {
+		if err := errors.Join(u.configureVault(ctx), u.write()); err != nil {
+			return fmt.Errorf("configure vault: %w", err)
+		}
+		u.say("vault", "configured")
+	}
 	u.say("up", "%s, state in %s", time.Since(u.began).Round(10*time.Millisecond), u.file(stateFile))
+	return nil
+}
+
+// vaultRuns says whether a server is there.
+func (u *starter) vaultRuns() bool {
+	return u.Vault.Foreign || u.Processes["vault"].Running()
+}
+
+// later runs produce beside the caller; the returned function awaits what it made.
+func later[T any](makers *sync.WaitGroup, produce func() (T, error)) func() (T, error) {
+	var (
+		made T
+		err  error
+		done = make(chan struct{})
+	)
+	makers.Go(func() {
+		defer close(done)
+		made, err = produce()
+	})
+	return func() (T, error) {
+		<-done
+		return made, err
+	}
+}
+
+func (u *starter) loadImages(ctx context.Context, built func() ([]images.Image, error)) error {
+	list, err := built()
+	if err != nil {
+		return err
+	}
+	for _, image := range list {
+		u.Images[image.Name] = image.ID
+		if u.Docker.hasImage(ctx, image.ID) {
+			continue
+		}
+		if err := u.Docker.load(ctx, image.Archive); err != nil {
+			return err
+		}
+		if !u.Docker.hasImage(ctx, image.ID) {
+			return fmt.Errorf("the engine gave %s another id than %s", image.Name, image.ID)
+		}
+		u.say("images", "loaded %s as %s", image.Name, image.ID)
+	}
+	return u.write()
+}
+
+func (u *starter) provideDemo(ctx context.Context, demo func() (string, error)) error {
+	cached, err := demo()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(u.publishDemo(ctx, cached), u.write()); err != nil {
+		return err
+	}
+	u.say("demo", "%s at %s", u.Demo.Baseline, u.Demo.URL)
 	return nil
 }
 
@@ -70,9 +184,9 @@ func (u *starter) part(ctx context.Context, name string, start func(context.Cont
 	}
 	began := time.Now()
 	u.say(name, "starting")
-	err = start(ctx)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
+	if err = start(ctx); err != nil {
+		// Not left half started: the next Up would take it for running.
+		err = errors.Join(fmt.Errorf("%s: %w", name, err), u.Processes[name].Stop(syscall.SIGTERM, 10*time.Second))
 	}
 	if err := errors.Join(err, u.write()); err != nil {
 		return true, err
@@ -81,8 +195,15 @@ func (u *starter) part(ctx context.Context, name string, start func(context.Cont
 	return true, nil
 }
 
+// say reports one step of a part as a line of its own.
 func (u *starter) say(part, format string, arguments ...any) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	fmt.Fprintf(u.output, "%-10s %s\n", part+":", fmt.Sprintf(format, arguments...))
+}
+
+func (u *starter) sayer(part string) func(format string, arguments ...any) {
+	return func(format string, arguments ...any) { u.say(part, format, arguments...) }
 }
 
 // Down stops all parts and removes the state and the data; only the logs stay. Nothing running is no error.
@@ -101,6 +222,7 @@ func Down(ctx context.Context, dir string, output io.Writer) error {
 	}
 	problems := []error{
 		stopGit(s.Processes["git"]),
+		s.stopVault(ctx),
 		s.stopDocker(ctx),
 		stopPostgres(s.Processes["postgres"]),
 		s.sweep(ctx),
@@ -117,6 +239,7 @@ func Down(ctx context.Context, dir string, output io.Writer) error {
 func (s *State) sweep(ctx context.Context) error {
 	left, err := processesWith(
 		s.data("stack"),
+		s.file("vault-ready.json"),
 		s.data("docker", "daemon.json"),
 		s.data("docker", "containerd.toml"),
 		s.data("docker", "containerd.sock"), // the shims of containers
@@ -168,10 +291,13 @@ func Status(dir string, output io.Writer) (bool, error) {
 		{"postgres", fmt.Sprintf("%s:%d", s.Postgres.Host, s.Postgres.Port)},
 		{"containerd", ""},
 		{"dockerd", s.Docker.Host},
+		{"vault", s.Vault.Address},
 		{"git", strings.Join([]string{s.Git.HTTP, s.Git.HTTPS, s.Git.SSH}, "  ")},
 	} {
 		process, state := s.Processes[line.part], "stopped"
-		if process.Running() {
+		if line.part == "vault" && s.Vault.Foreign {
+			state = "not ours"
+		} else if process.Running() {
 			state = fmt.Sprintf("running (%d)", process.PID)
 		} else {
 			all = false
