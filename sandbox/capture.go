@@ -39,7 +39,7 @@ const (
 // file_type_refused and file_unreadable each refuse the whole. An error of visit is returned as it is.
 func (s *Sandbox) Capture(ctx context.Context, b Bounds, known map[string]Known, visit func(Entry) error) error {
 	s.sealed.Store(true)
-	if err := s.Quiesce(ctx); err != nil {
+	if err := s.quiesce(ctx, true); err != nil {
 		return err
 	}
 	walk, cancel := context.WithCancel(ctx)

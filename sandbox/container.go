@@ -21,6 +21,7 @@ const (
 // Sizes that no profile chooses.
 const (
 	runDirBytes   = 8 << 20
+	initReserve   = 48 << 20 // of memory, for the init and one helper
 	runDirInodes  = 256
 	smallInodes   = 1 << 16 // of home and /tmp
 	sessionPrefix = "harness-"

@@ -10,6 +10,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/sandbox/internal/guest"
 	"github.com/rein-aharness/harness/sandbox/internal/wire"
 )
 
@@ -19,7 +20,7 @@ func (v *Venue) Create(ctx context.Context, spec Spec, id Identity) (_ *Sandbox,
 	if err := id.validate(); err != nil {
 		return nil, err
 	}
-	env, err := v.check(ctx, spec)
+	env, err := v.check(ctx, v.info, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,6 @@ func (s *Sandbox) hello(ctx context.Context) error {
 
 // sessionEnv is the base of every command's environment: what the image declares, and where the writable places are.
 func sessionEnv(imageEnv []string) []string {
-	base := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-	base = append(base, imageEnv...)
-	return append(base, "HOME=/home/agent", "USER=agent", "TMPDIR=/tmp")
+	return mergeEnv([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, imageEnv,
+		[]string{"HOME=" + Home, "USER=agent", "TMPDIR=" + guest.Tmp})
 }

@@ -76,7 +76,7 @@ func (s *Sandbox) Exec(ctx context.Context, c Command) (Exit, error) {
 		run, cancel = context.WithTimeoutCause(ctx, c.Timeout, errTimeout)
 	}
 	defer cancel()
-	res, err := s.exec(run, wire.Exec{Argv: c.Argv, Env: append(append([]string{}, s.env...), c.Env...), Dir: dir}, nil, sink)
+	res, err := s.exec(run, wire.Exec{Argv: c.Argv, Env: mergeEnv(s.env, c.Env), Dir: dir}, nil, sink)
 	switch {
 	case errors.Is(err, errTimeout):
 		return exit, evidence.Fail(evidence.StageSession, evidence.CodeSessionTimeout, c.Timeout.String(), nil)
@@ -86,10 +86,30 @@ func (s *Sandbox) Exec(ctx context.Context, c Command) (Exit, error) {
 		return exit, s.failure(ctx, evidence.StageSession, code, c.Argv[0], err)
 	}
 	exit.Code, exit.Signal = res.ExitCode, res.Signal
-	if res.OOMKills > 0 {
+	if res.OOMKills > 0 && (exit.Code != 0 || exit.Signal != "") {
 		return exit, evidence.Fail(evidence.StageSession, evidence.CodeMemoryExceeded, fmt.Sprintf("%d processes killed", res.OOMKills), nil)
 	}
 	return exit, nil
+}
+
+// mergeEnv returns every variable once; what comes later wins.
+func mergeEnv(lists ...[]string) []string {
+	var names []string
+	values := map[string]string{}
+	for _, list := range lists {
+		for _, kv := range list {
+			name, _, _ := strings.Cut(kv, "=")
+			if _, seen := values[name]; !seen {
+				names = append(names, name)
+			}
+			values[name] = kv
+		}
+	}
+	merged := make([]string, 0, len(names))
+	for _, name := range names {
+		merged = append(merged, values[name])
+	}
+	return merged
 }
 
 var (
@@ -156,7 +176,7 @@ func (s *Sandbox) exec(ctx context.Context, e wire.Exec, stdin io.Reader, output
 // zero is a helperError.
 func (s *Sandbox) helper(ctx context.Context, argv []string, stdin io.Reader, output func([]byte) error) error {
 	res, err := s.exec(ctx, wire.Exec{
-		Argv: append([]string{guest.InitPath, guest.Command}, argv...), Env: []string{}, Dir: "/", Split: true,
+		Argv: append([]string{guest.InitPath, guest.Command}, argv...), Env: []string{}, Dir: "/", Helper: true,
 	}, stdin, output)
 	if err != nil {
 		return err

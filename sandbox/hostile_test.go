@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rein-aharness/harness/evidence"
@@ -159,4 +160,52 @@ func TestUnpackFollowsNoLinkAndReplacesNothing(t *testing.T) {
 	}
 	cut := io.LimitReader(tarOf(t, file{name: "z", content: strings.Repeat("z", 1<<20), mode: 0o644}), 1000)
 	requireCode(t, s.Unpack(t.Context(), cut), evidence.CodeSessionStartFailed)
+}
+
+// A24
+func TestFullMountsAndMemoryLeaveTheInitAlive(t *testing.T) {
+	t.Parallel()
+	spec := testSpec(t, sandbox.RuntimeRunc)
+	spec.MemoryBytes = 160 << 20 // the mounts, and the least that must be left beside them
+	s := newSandbox(t, openVenue(t), spec)
+	for _, dir := range []string{"/workspace", "/tmp", "/home/agent"} {
+		_, exit, err := runIn(t, s, "fill", dir+"/full")
+		require.NoError(t, err)
+		require.NotZero(t, exit.Code)
+	}
+	_, _, err := runIn(t, s, "eat", "268435456")
+	requireCode(t, err, evidence.CodeMemoryExceeded)
+	b := bounds
+	b.FileBytes, b.Bytes = 1<<30, 1<<30
+	var size int64
+	require.NoError(t, s.Capture(t.Context(), b, nil, func(e sandbox.Entry) error {
+		size += e.Size
+		return nil
+	}))
+	require.Positive(t, size)
+}
+
+// A23
+func TestAnImageThatHoldsAnEnginesSocketIsRefusedAndTornDown(t *testing.T) {
+	t.Parallel()
+	v := openVenue(t)
+	spec := testSpec(t, sandbox.RuntimeRunc)
+	spec.Image = imageWith(t, "run/docker.sock")
+	id := testIdentity()
+	_, err := v.Create(t.Context(), spec, id)
+	requireCode(t, err, evidence.CodeReachabilityAmbiguous)
+	_, err = dockerClient(t).ContainerInspect(t.Context(), "harness-"+id.Run+"-1")
+	require.True(t, cerrdefs.IsNotFound(err))
+}
+
+func TestAnImageThatCannotRunTheInitIsRefusedAndTornDown(t *testing.T) {
+	t.Parallel()
+	v := openVenue(t)
+	spec := testSpec(t, sandbox.RuntimeRunc)
+	spec.Image = imageWith(t, ".harness") // a file where the init's folder must be
+	id := testIdentity()
+	_, err := v.Create(t.Context(), spec, id)
+	requireCode(t, err, evidence.CodeSandboxCreateFailed)
+	_, err = dockerClient(t).ContainerInspect(t.Context(), "harness-"+id.Run+"-1")
+	require.True(t, cerrdefs.IsNotFound(err))
 }

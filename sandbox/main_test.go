@@ -30,7 +30,7 @@ import (
 // The built programs and the imported image, made once for all tests of the package.
 var (
 	buildDir string
-	imageFor = sync.OnceValues(importImage)
+	imageFor = sync.OnceValues(func() (string, error) { return importImage("") })
 )
 
 const testEngine = "sandbox-test"
@@ -59,6 +59,10 @@ func run(m *testing.M) int {
 		}
 	}
 	code := m.Run()
+	if err := removeImage(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -66,6 +70,25 @@ func run(m *testing.M) int {
 		}
 	}
 	return code
+}
+
+// removeImage takes the image of all tests away again, where one was made.
+func removeImage() error {
+	host, ok := imageHost.Load().(string)
+	if !ok {
+		return nil
+	}
+	id, err := imageFor()
+	if err != nil {
+		return nil // a test has failed for it
+	}
+	c, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.ImageRemove(context.Background(), id, image.RemoveOptions{Force: true})
+	return err
 }
 
 func initBinary() string { return filepath.Join(buildDir, "initbin") }
@@ -90,7 +113,18 @@ func testImage(t testing.TB) string {
 	return id
 }
 
-func importImage() (string, error) {
+// imageWith returns the id of an image like testImage's that also holds an empty file of that name.
+func imageWith(t testing.TB, name string) string {
+	t.Helper()
+	testImage(t)
+	id, err := importImage(name)
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = dockerClient(t).ImageRemove(context.Background(), id, image.RemoveOptions{Force: true}) })
+	return id
+}
+
+// importImage gives the engine an image with testprog, and with an empty file of the name extra where there is one.
+func importImage(extra string) (string, error) {
 	prog, err := os.ReadFile(filepath.Join(buildDir, "testprog"))
 	if err != nil {
 		return "", err
@@ -107,6 +141,11 @@ func importImage() (string, error) {
 	}
 	if _, err := tw.Write(prog); err != nil {
 		return "", err
+	}
+	if extra != "" {
+		if err := tw.WriteHeader(&tar.Header{Name: extra, Mode: 0o644}); err != nil {
+			return "", err
+		}
 	}
 	if err := tw.Close(); err != nil {
 		return "", err

@@ -72,7 +72,7 @@ func (s *Sandbox) observe(ctx context.Context) error {
 	if err := wire.Decode(out.Bytes(), &facts); err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
-	s.posture, err = judge(s.spec, s.venue.notEnforced(s.spec.Runtime), s.venue.info.KernelVersion, inspected, facts)
+	s.posture, err = judge(s.spec, unenforced(s.venue.info, s.spec.Runtime), s.venue.info.KernelVersion, inspected, facts)
 	return err
 }
 

@@ -15,7 +15,7 @@ import (
 func goodSpec() Spec {
 	return Spec{
 		Revision: "test@1", Image: "sha256:" + strings.Repeat("a", 64), Runtime: RuntimeRunc,
-		MemoryBytes: 64 << 20, CPUMillis: 500, Pids: 64, FileBytes: 1 << 20, OpenFiles: 256,
+		MemoryBytes: 128 << 20, CPUMillis: 500, Pids: 64, FileBytes: 1 << 20, OpenFiles: 256,
 		WorkspaceBytes: 1 << 20, WorkspaceInodes: 100, HomeBytes: 1 << 20, TmpBytes: 1 << 20, TTLSeconds: 60, OutputBytes: 1000,
 	}
 }
@@ -34,7 +34,7 @@ func goodFacts() wire.Facts {
 			"/workspace": tmpfs, "/home/agent": tmpfs, "/tmp": tmpfs, "/run/harness": tmpfs,
 		},
 		Writable: []string{"/home/agent", "/run/harness", "/tmp", "/workspace"}, FileBytes: 1 << 20, OpenFiles: 256, OOMScore: "1000",
-		CgroupMemory: "67108864", CgroupPids: "64", CgroupCPU: "50000 100000",
+		CgroupMemory: "134217728", CgroupPids: "64", CgroupCPU: "50000 100000",
 	}
 }
 
@@ -44,7 +44,7 @@ func goodInspect() container.InspectResponse {
 		ContainerJSONBase: &container.ContainerJSONBase{HostConfig: &container.HostConfig{
 			NetworkMode: "none", Runtime: "runc", ReadonlyRootfs: true, CapDrop: []string{"ALL"}, CapAdd: []string{"CAP_SETUID", "SETGID"},
 			SecurityOpt: []string{"no-new-privileges"}, LogConfig: container.LogConfig{Type: "none"}, IpcMode: "none",
-			Resources: container.Resources{Memory: 64 << 20, MemorySwap: 64 << 20, NanoCPUs: 500_000_000, PidsLimit: &pids},
+			Resources: container.Resources{Memory: 128 << 20, MemorySwap: 128 << 20, NanoCPUs: 500_000_000, PidsLimit: &pids},
 		}},
 		Mounts: []container.MountPoint{{Type: "volume", Destination: "/.harness"}},
 	}
@@ -140,7 +140,7 @@ func TestAMissingRuntimeIsRefusedByName(t *testing.T) {
 	v := &Venue{cfg: Config{Engine: "e"}, info: system.Info{Runtimes: map[string]system.RuntimeWithStatus{"runc": {}}}}
 	spec := goodSpec()
 	spec.Runtime = RuntimeRunsc
-	err := v.Check(t.Context(), spec) // answered from the engine's facts: there is no engine to ask
+	_, err := v.check(t.Context(), v.info, spec) // answered from the engine's facts: there is no engine to ask
 	var f *evidence.Failure
 	require.ErrorAs(t, err, &f)
 	require.Equal(t, evidence.CodeRuntimeMissing, f.Code)
@@ -155,7 +155,7 @@ func TestASpecHasNoDefaults(t *testing.T) {
 		"runtime": func(s *Spec) { s.Runtime = "" }, "memory": func(s *Spec) { s.MemoryBytes = 0 }, "cpu": func(s *Spec) { s.CPUMillis = -1 }, "pids": func(s *Spec) { s.Pids = 0 },
 		"file": func(s *Spec) { s.FileBytes = 0 }, "open": func(s *Spec) { s.OpenFiles = 0 }, "workspace": func(s *Spec) { s.WorkspaceBytes = 0 }, "inodes": func(s *Spec) { s.WorkspaceInodes = 0 },
 		"home": func(s *Spec) { s.HomeBytes = 0 }, "tmp": func(s *Spec) { s.TmpBytes = 0 }, "ttl": func(s *Spec) { s.TTLSeconds = 1 << 40 }, "output": func(s *Spec) { s.OutputBytes = 0 },
-		"required": func(s *Spec) { s.Required = []string{"disk"} }, "required twice": func(s *Spec) { s.Required = []string{"pids", "pids"} },
+		"mounts": func(s *Spec) { s.TmpBytes = 128 << 20 }, "required": func(s *Spec) { s.Required = []string{"disk"} }, "required twice": func(s *Spec) { s.Required = []string{"pids", "pids"} },
 	} {
 		s := goodSpec()
 		change(&s)

@@ -83,10 +83,12 @@ func (s *Sandbox) PutFile(ctx context.Context, name string, mode fs.FileMode, da
 
 // Quiesce ends every process but the init, and returns when none is left. What cannot be ended within a bound is
 // session_not_quiescent.
-func (s *Sandbox) Quiesce(ctx context.Context) error {
+func (s *Sandbox) Quiesce(ctx context.Context) error { return s.quiesce(ctx, false) }
+
+func (s *Sandbox) quiesce(ctx context.Context, seal bool) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	res, err := s.wire.call(ctx, wire.Req{Op: wire.OpQuiesce}, nil)
+	res, err := s.wire.call(ctx, wire.Req{Op: wire.OpQuiesce, Seal: seal}, nil)
 	if err != nil {
 		return s.failure(ctx, evidence.StageCapture, evidence.CodeSessionNotQuiescent, fmt.Sprintf("%d processes left", res.Left), err)
 	}

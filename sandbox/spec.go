@@ -64,7 +64,7 @@ func (s Spec) Validate() error {
 		name        string
 		v, min, max int64
 	}{
-		{"memory_bytes", s.MemoryBytes, 32 << 20, 1 << 40},
+		{"memory_bytes", s.MemoryBytes, 64 << 20, 1 << 40},
 		{"cpu_millis", s.CPUMillis, 50, 1 << 20},
 		{"pids", s.Pids, 32, 1 << 16}, // the init and a helper are Go programs with a few threads each
 		{"file_bytes", s.FileBytes, 1 << 20, 1 << 40},
@@ -79,6 +79,10 @@ func (s Spec) Validate() error {
 		if n.v < n.min || n.v > n.max {
 			bad("%s is %d, must be %d to %d", n.name, n.v, n.min, n.max)
 		}
+	}
+	// The writable mounts are memory too. Full ones must leave room for the init and its helpers: nothing can be killed to free them.
+	if mounts := s.WorkspaceBytes + s.HomeBytes + s.TmpBytes + runDirBytes; mounts > s.MemoryBytes-initReserve {
+		bad("workspace, home and tmp need %d bytes of memory with %d left beside them, and memory_bytes is %d", mounts, int64(initReserve), s.MemoryBytes)
 	}
 	for i, r := range s.Required {
 		if !slices.Contains([]string{LimitMemory, LimitPids, LimitCPU, LimitInodes}, r) {

@@ -19,7 +19,7 @@ import (
 type Venue struct {
 	cfg    Config
 	docker *client.Client
-	info   system.Info
+	info   system.Info // as of Open
 	binary initBinary
 
 	initOnce sync.Mutex
@@ -76,20 +76,24 @@ func (v *Venue) InitDigest() string { return v.binary.digest }
 // Check tells whether the engine could run spec: the image is there under that id, the runtime by that name, and every required
 // limit can be enforced. It creates nothing. (A4, A8)
 func (v *Venue) Check(ctx context.Context, spec Spec) error {
-	_, err := v.check(ctx, spec)
+	now, err := v.docker.Info(ctx)
+	if err != nil {
+		return evidence.Fail(evidence.StageSandbox, evidence.CodeSandboxCreateFailed, v.cfg.Engine, fmt.Errorf("engine facts: %w", err))
+	}
+	_, err = v.check(ctx, now, spec)
 	return err
 }
 
 // check is Check, and returns the environment that the image declares.
-func (v *Venue) check(ctx context.Context, spec Spec) ([]string, error) {
+func (v *Venue) check(ctx context.Context, info system.Info, spec Spec) ([]string, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, evidence.Fail(evidence.StageSandbox, evidence.CodeProfileIncompatible, spec.Revision, err)
 	}
-	if _, ok := v.info.Runtimes[spec.Runtime]; !ok {
+	if _, ok := info.Runtimes[spec.Runtime]; !ok {
 		return nil, evidence.Fail(evidence.StageSandbox, evidence.CodeRuntimeMissing, spec.Runtime,
 			fmt.Errorf("engine %s has no runtime of that name", v.cfg.Engine))
 	}
-	lacking := v.notEnforced(spec.Runtime)
+	lacking := unenforced(info, spec.Runtime)
 	for _, limit := range spec.Required {
 		if slices.Contains(lacking, limit) {
 			return nil, evidence.Fail(evidence.StageSandbox, evidence.CodeLimitNotEnforced, limit,
@@ -123,20 +127,20 @@ func (v *Venue) imageEnv(ctx context.Context, id string) ([]string, error) {
 	return image.Config.Env, nil
 }
 
-// notEnforced lists the aggregate limits that do not hold under runtime on this engine. (A22)
-func (v *Venue) notEnforced(runtime string) []string {
+// unenforced lists the aggregate limits that do not hold under runtime on this engine. (A22)
+func unenforced(info system.Info, runtime string) []string {
 	var lacking []string
-	rt := v.info.Runtimes[runtime]
+	rt := info.Runtimes[runtime]
 	ignored := slices.ContainsFunc(rt.Args, func(a string) bool {
 		return strings.TrimLeft(a, "-") == "ignore-cgroups" || strings.TrimLeft(a, "-") == "ignore-cgroups=true"
 	})
-	if !v.info.MemoryLimit || ignored {
+	if !info.MemoryLimit || ignored {
 		lacking = append(lacking, LimitMemory)
 	}
-	if !v.info.PidsLimit || runtime != RuntimeRunc {
+	if !info.PidsLimit || runtime != RuntimeRunc {
 		lacking = append(lacking, LimitPids) // under gVisor the engine's limit counts the host's threads, not the session's
 	}
-	if !v.info.CPUCfsQuota || ignored {
+	if !info.CPUCfsQuota || ignored {
 		lacking = append(lacking, LimitCPU)
 	}
 	if runtime != RuntimeRunc {

@@ -30,7 +30,7 @@ func (d *initd) exec(req wire.Exec, in *wire.Reader, out io.Writer) wire.Res {
 	}
 	defer p.close()
 	before := oomKills()
-	pid, exit, err := d.start(req.Argv, req.Env, req.Dir, p.child)
+	pid, exit, err := d.start(req, p.child)
 	p.closeChild()
 	if err != nil {
 		return wire.Res{Error: err.Error(), NoStart: true}
@@ -145,7 +145,7 @@ func openPipes(req wire.Exec) (_ *pipes, err error) {
 		return nil, err
 	}
 	p.child[2] = p.child[1]
-	if req.Split {
+	if req.Helper {
 		if p.stderr, p.child[2], err = os.Pipe(); err != nil {
 			return nil, err
 		}

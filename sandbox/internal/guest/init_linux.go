@@ -21,6 +21,7 @@ type initd struct {
 	opts   Options
 	reaper *reaper
 	spawn  sync.Mutex // one start at a time: the oom score is the process's, not the thread's
+	sealed bool       // under spawn
 }
 
 // runInit is PID 1. It returns only with an error, or when the wire is gone.
@@ -93,6 +94,9 @@ func (d *initd) answer(req wire.Req, in *wire.Reader, out io.Writer) wire.Res {
 		}
 		return wire.Res{}
 	case req.Op == wire.OpQuiesce:
+		if req.Seal {
+			d.seal()
+		}
 		left, err := d.quiesce(10 * time.Second)
 		if err != nil {
 			return wire.Res{Error: err.Error(), Left: left}

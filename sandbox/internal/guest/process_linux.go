@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rein-aharness/harness/sandbox/internal/wire"
 )
 
 // onThread runs f on a thread of its own that ends with f, so whatever f changes about the thread (its uid, its priority) is gone
@@ -45,14 +47,14 @@ func (d *initd) asSession(f func() error) error {
 // sessionNice is how much lower than the init the session's processes are scheduled, so that they cannot starve it.
 const sessionNice = 10
 
-// start runs argv as the session's user in a session (setsid) of its own. The returned channel gives its status once.
-func (d *initd) start(argv, env []string, dir string, files [3]*os.File) (int, <-chan syscall.WaitStatus, error) {
-	candidates, err := lookup(argv[0], env)
+// start runs a command as the session's user in a session (setsid) of its own. The returned channel gives its status once.
+func (d *initd) start(req wire.Exec, files [3]*os.File) (int, <-chan syscall.WaitStatus, error) {
+	candidates, err := lookup(req.Argv[0], req.Env)
 	if err != nil {
 		return 0, nil, err
 	}
 	attr := &syscall.ProcAttr{
-		Dir: dir, Env: env,
+		Dir: req.Dir, Env: req.Env,
 		// Fd puts the description into blocking mode, which is what a program expects of its standard streams.
 		Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
 		Sys: &syscall.SysProcAttr{
@@ -62,6 +64,9 @@ func (d *initd) start(argv, env []string, dir string, files [3]*os.File) (int, <
 	}
 	d.spawn.Lock()
 	defer d.spawn.Unlock()
+	if d.sealed && !req.Helper {
+		return 0, nil, fmt.Errorf("start %q: the session is over", req.Argv[0])
+	}
 	var pid int
 	var exit <-chan syscall.WaitStatus
 	err = onThread(func() (err error) {
@@ -78,7 +83,7 @@ func (d *initd) start(argv, env []string, dir string, files [3]*os.File) (int, <
 		}
 		defer func() { err = errors.Join(err, os.WriteFile(oomScore, before, 0)) }()
 		for _, name := range candidates {
-			pid, exit, err = d.reaper.fork(name, argv, attr)
+			pid, exit, err = d.reaper.fork(name, req.Argv, attr)
 			if err == nil || !(errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOTDIR)) {
 				break
 			}
@@ -86,7 +91,7 @@ func (d *initd) start(argv, env []string, dir string, files [3]*os.File) (int, <
 		return err
 	})
 	if err != nil {
-		return 0, nil, fmt.Errorf("start %q: %w", argv[0], err)
+		return 0, nil, fmt.Errorf("start %q: %w", req.Argv[0], err)
 	}
 	return pid, exit, nil
 }
@@ -166,6 +171,13 @@ func (r *reaper) fork(name string, argv []string, attr *syscall.ProcAttr) (int, 
 	exit := make(chan syscall.WaitStatus, 1)
 	r.waiting[pid] = exit
 	return pid, exit, nil
+}
+
+// seal lets no command of the session start any more. One that is just starting has started when it returns.
+func (d *initd) seal() {
+	d.spawn.Lock()
+	defer d.spawn.Unlock()
+	d.sealed = true
 }
 
 // killGroup ends the process group that a started command leads. Descendants that left it are quiesce's.

@@ -19,6 +19,7 @@ type Req struct {
 	Op   Op    `json:"op"`
 	Exec *Exec `json:"exec,omitempty"`
 	Put  *Put  `json:"put,omitempty"`
+	Seal bool  `json:"seal,omitempty"` // of quiesce: from now on no command of the session starts
 }
 
 // Exec describes a command. Its environment is exactly Env.
@@ -27,8 +28,9 @@ type Exec struct {
 	Env   []string `json:"env"`
 	Dir   string   `json:"dir"`
 	Stdin bool     `json:"stdin"` // Data frames follow; otherwise standard input is empty
-	// Split sends standard error apart from the output: bounded, in the result. The helpers use it.
-	Split bool `json:"split"`
+	// Helper marks one of the init binary's own helpers: its standard error comes apart from the output, bounded, in the result,
+	// and it may start after the session was sealed.
+	Helper bool `json:"helper"`
 }
 
 // Put describes a file; Data frames and End follow. Name is one path segment.
