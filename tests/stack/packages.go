@@ -18,6 +18,7 @@ var needs = []need{
 	{"containerd", "docker.io"},
 	{"runsc", "runsc"},
 	{"postgres", "postgresql"},
+	{"pgbouncer", "pgbouncer"},
 	{"ssh", "openssh-client"},
 	{"git", "git"},
 	{"gcc", "gcc"},
