@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -242,7 +243,7 @@ func goBuild(ctx context.Context, dir, output, command, target string) error {
 	return nil
 }
 
-// digestOf is a digest over the Go files in a folder.
+// digestOf is a digest over the Go files in a folder, tests left out.
 func digestOf(folder string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
@@ -253,6 +254,9 @@ func digestOf(folder string) (string, error) {
 	}
 	digest := sha256.New()
 	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return "", err
