@@ -167,11 +167,13 @@ func (h *Harness) recordSettlement(lease *queue.Lease, s repotx.Settlement) erro
 
 // closing says how a run ends, from what the remote decided and what failed.
 func closing(effect evidence.Effect, settlement *repotx.Settlement, failure error) (queue.Closing, error) {
-	if effect == evidence.EffectConfirmed || failure == nil {
-		// Confirmed is confirmed, whatever came in between: an answer that was lost, or a worker.
-		return queue.Closing{
-			State: evidence.StateCompleted, Effect: effect, Stage: evidence.StageClose, Disposition: evidence.OutcomeCompleted,
-		}, nil
+	completed := queue.Closing{State: evidence.StateCompleted, Effect: effect, Stage: evidence.StageClose, Disposition: evidence.OutcomeCompleted}
+	switch {
+	case effect == evidence.EffectConfirmed:
+		return completed, nil // whatever came in between: an answer that was lost, or a worker
+	case failure == nil:
+		completed.Disposition = evidence.OutcomeNoChange
+		return completed, nil
 	}
 	var f *evidence.Failure
 	if !errors.As(failure, &f) {

@@ -52,10 +52,10 @@ func (v *venue) work(ctx context.Context) error {
 // exist.
 func (v *venue) create(ctx context.Context) error {
 	x := v.x
-	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return x.raiseFence(ctx) })
+	both, begin := errgroup.WithContext(ctx)
+	both.Go(func() error { return x.raiseFence(begin) })
 	both.Go(func() (err error) {
-		v.box, err = x.h.venue.Create(ctx, x.profile.Sandbox, sandbox.Identity{
+		v.box, err = x.h.venue.Create(begin, x.profile.Sandbox, sandbox.Identity{
 			Run: x.run.ID, Epoch: x.lease.Epoch(), Owner: x.lease.Owner(), Actor: evidence.ActorAgent,
 			ExpiresAt: x.h.now().Add(time.Duration(x.profile.Sandbox.TTLSeconds) * time.Second),
 		})

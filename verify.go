@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/profiles"
@@ -25,20 +24,7 @@ type VerifyOptions struct {
 }
 
 // Trust reads the deployment's trust file.
-func (h *Harness) Trust() (evidence.Trust, error) { return ReadTrust(h.config.Signing.TrustFile) }
-
-// ReadTrust reads a trust file.
-func ReadTrust(path string) (evidence.Trust, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return evidence.Trust{}, fmt.Errorf("read the trust file: %w", err)
-	}
-	trust, err := evidence.ParseTrust(data)
-	if err != nil {
-		return evidence.Trust{}, fmt.Errorf("trust file %s: %w", path, err)
-	}
-	return trust, nil
-}
+func (h *Harness) Trust() (evidence.Trust, error) { return evidence.LoadTrust(h.config.Signing.TrustFile) }
 
 // Record collects everything that is stored about a run, for its verification or export. Nothing in it is trusted.
 func (h *Harness) Record(ctx context.Context, id string) (evidence.Record, error) {
