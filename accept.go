@@ -16,19 +16,11 @@ func (x *execution) raiseFence(ctx context.Context) error {
 	if x.waived {
 		return nil
 	}
-	fence, err := repotx.NewFence(repotx.FenceID{Run: x.run.ID, Epoch: x.lease.Epoch(), Owner: x.lease.Owner()}, x.run.Baseline)
-	if err != nil {
-		return err
-	}
-	if err := x.lease.RecordFence(ctx, fence.Ref, fence.Value); err != nil {
+	if err := x.lease.RecordFence(ctx, x.fence.Ref, x.fence.Value); err != nil {
 		return err
 	}
 	x.fenced = true
-	if err := x.remote.CreateFence(ctx, fence); err != nil {
-		return err
-	}
-	x.fence = fence
-	return nil
+	return x.remote.CreateFence(ctx, x.fence)
 }
 
 // accept makes the change one commit and publishes it, if everything that was decided before still holds: the change is inside

@@ -36,6 +36,13 @@ func (x *execution) preflight(ctx context.Context) error {
 	if err := x.checkRemote(ctx, adv, &fact); err != nil {
 		return err
 	}
+	if !x.waived {
+		x.fence, err = repotx.NewFence(repotx.FenceID{Run: x.run.ID, Epoch: x.lease.Epoch(), Owner: x.lease.Owner()}, x.run.Baseline)
+		if err != nil {
+			return err
+		}
+		fact.FenceRef, fact.FenceValue = x.fence.Ref, x.fence.Value
+	}
 	if x.baseline, err = x.remote.Fetch(ctx, x.run.Baseline); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,31 +27,22 @@ func (s *State) startDocker(ctx context.Context) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
+	if err := s.writeEngineConfig(folder); err != nil {
+		return err
+	}
+	return s.runDocker(ctx)
+}
+
+// writeEngineConfig writes the configuration of both daemons, and says in the state where the engine will be.
+func (s *State) writeEngineConfig(folder string) error {
 	// A containerd of our own: dockerd would take the machine's if that has one running.
 	containerdSocket := filepath.Join(folder, "containerd.sock")
-	containerdConfig := filepath.Join(folder, "containerd.toml")
 	config := fmt.Sprintf("version = 2\nroot = %q\nstate = %q\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\n  address = %q\n",
 		filepath.Join(folder, "containerd"), filepath.Join(folder, "containerd.run"), containerdSocket)
-	if err := writeFile(containerdConfig, []byte(config)); err != nil {
+	if err := writeFile(filepath.Join(folder, "containerd.toml"), []byte(config)); err != nil {
 		return err
 	}
-	containerd, err := launch(exec.Command("containerd", "--config", containerdConfig), s.log("containerd"))
-	s.Processes["containerd"] = containerd
-	if err != nil {
-		return err
-	}
-	if err := await(ctx, containerd, s.log("containerd"), 60*time.Second, func(ctx context.Context) error {
-		connection, err := new(net.Dialer).DialContext(ctx, "unix", containerdSocket)
-		if err != nil {
-			return err
-		}
-		return connection.Close()
-	}); err != nil {
-		return fmt.Errorf("containerd: %w", err)
-	}
-
-	socket := filepath.Join(folder, "docker.sock")
-	s.Docker = Docker{Host: "unix://" + socket}
+	s.Docker = Docker{Host: "unix://" + filepath.Join(folder, "docker.sock")}
 	runsc, err := exec.LookPath("runsc")
 	if err != nil {
 		return err
@@ -77,11 +69,26 @@ func (s *State) startDocker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	daemonConfig := filepath.Join(folder, "daemon.json")
-	if err := writeFile(daemonConfig, daemon); err != nil {
+	return writeFile(filepath.Join(folder, "daemon.json"), daemon)
+}
+
+// runDocker starts both daemons on what the data folder holds.
+func (s *State) runDocker(ctx context.Context) error {
+	containerd, err := launch(exec.Command("containerd", "--config", s.data("docker", "containerd.toml")), s.log("containerd"))
+	s.Processes["containerd"] = containerd
+	if err != nil {
 		return err
 	}
-	dockerd, err := launch(exec.Command("dockerd", "--config-file", daemonConfig), s.log("dockerd"))
+	if err := await(ctx, containerd, s.log("containerd"), 60*time.Second, func(ctx context.Context) error {
+		connection, err := new(net.Dialer).DialContext(ctx, "unix", s.data("docker", "containerd.sock"))
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	}); err != nil {
+		return fmt.Errorf("containerd: %w", err)
+	}
+	dockerd, err := launch(exec.Command("dockerd", "--config-file", s.data("docker", "daemon.json")), s.log("dockerd"))
 	s.Processes["dockerd"] = dockerd
 	if err != nil {
 		return err
@@ -131,15 +138,28 @@ func (d Docker) load(ctx context.Context, archive string) error {
 		return err
 	}
 	defer file.Close()
-	answer, err := d.call(ctx, http.MethodPost, "/images/load?quiet=1", file)
-	if err != nil {
+	if err := d.loadFrom(ctx, file); err != nil {
 		return fmt.Errorf("load %s: %w", filepath.Base(archive), err)
 	}
-	// A failure inside the stream still has status 200.
-	if strings.Contains(string(answer), `"errorDetail"`) {
-		return fmt.Errorf("load %s: %s", filepath.Base(archive), answer)
-	}
 	return nil
+}
+
+func (d Docker) loadFrom(ctx context.Context, archive io.Reader) error {
+	answer, err := d.call(ctx, http.MethodPost, "/images/load?quiet=1", archive)
+	// A failure inside the stream still has status 200.
+	if err == nil && strings.Contains(string(answer), `"errorDetail"`) {
+		err = errors.New(string(answer))
+	}
+	return err
+}
+
+// save is the archive of an image, of at most 16 MiB.
+func (d Docker) save(ctx context.Context, id string) (io.Reader, error) {
+	archive, err := d.call(ctx, http.MethodGet, "/images/"+id+"/get", nil)
+	if err != nil {
+		return nil, fmt.Errorf("save %s: %w", id, err)
+	}
+	return bytes.NewReader(archive), nil
 }
 
 func (d Docker) hasImage(ctx context.Context, id string) bool {
@@ -177,7 +197,7 @@ func (d Docker) call(ctx context.Context, method, path string, body io.Reader) (
 	return answer, nil
 }
 
-// clearEngine unmounts all that is mounted under the folder, deepest first, and removes the folder.
+// clearEngine unmounts all that engines left mounted under the folder, the latest first, and removes the folder.
 func clearEngine(folder string) error {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

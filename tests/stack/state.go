@@ -57,6 +57,9 @@ type Vault struct {
 	// SigningKeyFile is the public half of the signing key, PKIX PEM.
 	SigningKeyFile string `json:"signing_key_file"`
 	Configured     bool   `json:"configured"`
+	// Program is the server's program; Dev says that it is a whole vault or bao in its dev mode.
+	Program string `json:"program"`
+	Dev     bool   `json:"dev"`
 	// Foreign says that the server was there before (VAULT_ADDR); Mounts are the mounts that the stack added to it.
 	Foreign bool     `json:"foreign"`
 	Mounts  []string `json:"mounts"`

@@ -237,14 +237,15 @@ func Down(ctx context.Context, dir string, output io.Writer) error {
 // sweep ends what still runs of the stack, by the arguments only its processes have, and removes the data and all of
 // the state folder but the logs.
 func (s *State) sweep(ctx context.Context) error {
-	left, err := processesWith(
-		s.data("stack"),
-		s.file("vault-ready.json"),
-		s.data("docker", "daemon.json"),
-		s.data("docker", "containerd.toml"),
-		s.data("docker", "containerd.sock"), // the shims of containers
-		s.data("postgres", "data"),
-	)
+	arguments := s.ownArguments()
+	private, err := filepath.Glob(s.data("private", "*"))
+	if err != nil {
+		return err
+	}
+	for _, folder := range private { // of tests that were killed
+		arguments = append(arguments, privateState(folder).ownArguments()...)
+	}
+	left, err := processesWith(arguments...)
 	if err != nil {
 		return err
 	}
@@ -255,10 +256,7 @@ func (s *State) sweep(ctx context.Context) error {
 	if err := errors.Join(problems...); err != nil {
 		return err
 	}
-	if err := clearEngine(s.data("docker")); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(s.Data); err != nil {
+	if err := clearEngine(s.Data); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(s.Dir)
@@ -274,6 +272,18 @@ func (s *State) sweep(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// ownArguments are arguments that only processes of this stack have.
+func (s *State) ownArguments() []string {
+	return []string{
+		s.data("stack"),
+		s.file("vault-ready.json"),
+		s.data("docker", "daemon.json"),
+		s.data("docker", "containerd.toml"),
+		s.data("docker", "containerd.sock"), // the shims of containers
+		s.data("postgres", "data"),
+	}
 }
 
 // Status writes one line per part and says whether all run.

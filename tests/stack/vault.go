@@ -105,6 +105,8 @@ func (s *State) startVault(ctx context.Context, server vaultServer) error {
 		SecretIDFile:   s.file("vault.secret-id"),
 		SigningKeyFile: s.file("signing.pub.pem"),
 		TokenRole:      tokenRole,
+		Program:        server.program,
+		Dev:            server.dev,
 		Foreign:        server.address != "",
 	}
 	if s.Vault.Foreign {

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rein-aharness/harness"
+	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/queue"
+)
+
+// definitionFlags choose a definition and say what makes this run of it.
+type definitionFlags struct {
+	File         string `short:"f" name:"file" required:"" help:"The definition's file; - is standard input." placeholder:"FILE"`
+	OperationKey string `help:"Identifies the change across attempts. Default: the trigger key." placeholder:"KEY"`
+	Supersedes   string `help:"The run whose attempt this one repeats." placeholder:"RUN"`
+	Proof        string `help:"Label this run as a bounded proof of a profile that is not verified yet." placeholder:"LABEL"`
+}
+
+// request reads the definition and makes the request of this occasion.
+func (f definitionFlags) request(in io.Reader, o harness.Occasion) (queue.Request, error) {
+	data, err := readInput(in, f.File)
+	if err != nil {
+		return queue.Request{}, fmt.Errorf("read the definition: %w", err)
+	}
+	definition, err := harness.ParseDefinition(data)
+	if err != nil {
+		return queue.Request{}, err
+	}
+	o.OperationKey, o.Supersedes, o.Proof = f.OperationKey, f.Supersedes, f.Proof
+	r := definition.Request(o)
+	return r, r.Validate()
+}
+
+// maxInput bounds what is read of a file; what reads it refuses far less.
+const maxInput = 1 << 20
+
+func readInput(in io.Reader, path string) ([]byte, error) {
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	return io.ReadAll(io.LimitReader(in, maxInput+1))
+}
+
+type emitCmd struct {
+	definitionFlags
+	TriggerKey string `required:"" help:"Identifies the occasion: the same key never gives a second run." placeholder:"KEY"`
+	Wait       bool   `help:"Follow the run to its end, and exit by how it ended." xor:"then"`
+	DryRun     bool   `help:"Resolve and check only; emit nothing." xor:"then"`
+}
+
+func (emitCmd) Help() string {
+	return `Makes a run of a definition and leaves it to the workers. The repository's base ref and the profile are resolved and pinned now.
+The same trigger key with the same request finds the run that is there already and resolves nothing; with another request it is
+refused.
+
+With --dry-run it prints what the run would be pinned to and what it would be refused for, and exits with 3 if anything.
+
+Examples:
+
+    harness emit -f gofumpt.yaml --trigger-key nightly-2026-01-31
+    harness emit -f gofumpt.yaml --trigger-key ticket-7 --wait
+    harness emit -f gofumpt.yaml --trigger-key ticket-7 --dry-run --json`
+}
+
+// emitted is the JSON of an emission.
+type emitted struct {
+	Run     runView `json:"run"`
+	Created bool    `json:"created"` // false: the trigger key had this run already
+}
+
+func (c emitCmd) Run(ctx context.Context, a *app) error {
+	request, err := c.request(a.in, harness.Occasion{TriggerKey: c.TriggerKey})
+	if err != nil {
+		return err
+	}
+	return a.with(ctx, harness.Options{Vault: true}, func(h *harness.Harness) error {
+		if c.DryRun {
+			return a.preview(ctx, h, request)
+		}
+		run, created, err := h.Emit(ctx, request, "")
+		if err != nil {
+			return err
+		}
+		return a.follow(ctx, h, run, created, c.Wait)
+	})
+}
+
+// follow reports an emission and, if asked, waits for the run's end.
+func (a *app) follow(ctx context.Context, h *harness.Harness, run queue.Run, created, wait bool) error {
+	if !a.JSON {
+		if err := a.sayEmitted(run, created); err != nil {
+			return err
+		}
+	}
+	if !wait {
+		if a.JSON {
+			return a.printJSON(emitted{Run: viewOf(run), Created: created})
+		}
+		return nil
+	}
+	run, err := a.wait(ctx, h, run)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		if err := a.printJSON(emitted{Run: viewOf(run), Created: created}); err != nil {
+			return err
+		}
+	} else if err := a.sayEnd(run); err != nil {
+		return err
+	}
+	return endWith(exitOfRun(run))
+}
+
+func (a *app) sayEmitted(run queue.Run, created bool) error {
+	if created {
+		return a.printf("run %s emitted\n", clean(run.ID, maxCell))
+	}
+	return a.printf("run %s exists already for this trigger key: nothing was emitted; it is %s\n", clean(run.ID, maxCell), run.State)
+}
+
+// exitOfRun is the exit code for a run as it is.
+func exitOfRun(run queue.Run) evidence.ExitCode {
+	return evidence.ExitOf(run.State, run.Effect, run.Disposition)
+}
+
+// wait follows a run until it is final or waits for the remote or an operator. Each change of state or stage is a line.
+func (a *app) wait(ctx context.Context, h *harness.Harness, run queue.Run) (queue.Run, error) {
+	out := a.progress()
+	began := time.Now()
+	last := ""
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	for {
+		if step := strings.TrimSuffix(string(run.State)+" "+string(run.Stage), " "); step != last {
+			last = step
+			say(out, "%8s  %s\n", seconds(time.Since(began)), clean(step, maxCell))
+		}
+		if run.State.Final() || run.NextCheckAt != nil {
+			return run, nil
+		}
+		select {
+		case <-waiting.Done():
+			return run, &ended{evidence.ExitUnknown, fmt.Errorf("run %s is not over: %w", run.ID, context.Cause(ctx))}
+		case <-time.After(pollEvery):
+		}
+		next, err := h.Store().Run(ctx, run.ID)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return run, err
+		}
+		if err == nil {
+			run = next
+		}
+	}
+}
+
+const pollEvery = 100 * time.Millisecond
+
+// progress is where the lines go that tell how a run goes on: standard output, unless that holds a document.
+func (a *app) progress() io.Writer {
+	if a.JSON {
+		return a.err
+	}
+	return a.out
+}
+
+// preview is the JSON of a dry run.
+type preview struct {
+	Pins      queue.Pins `json:"pins"`
+	Readiness string     `json:"readiness"`
+	Refusals  []string   `json:"refusals"` // empty: a run could start now
+}
+
+func (a *app) preview(ctx context.Context, h *harness.Harness, request queue.Request) error {
+	found, err := h.Preview(ctx, request)
+	if err != nil {
+		return err
+	}
+	view := preview{Pins: found.Pins, Readiness: string(found.Readiness), Refusals: []string{}}
+	if found.Refusal != nil {
+		view.Refusals = lines(found.Refusal.Error())
+	}
+	if a.JSON {
+		err = a.printJSON(view)
+	} else {
+		err = a.printPreview(view)
+	}
+	if err != nil || found.Refusal == nil {
+		return err
+	}
+	return endWith(evidence.ExitRefused)
+}
+
+func (a *app) printPreview(view preview) error {
+	t := newTable(a.out)
+	t.row("nothing was emitted; a run would be pinned to", "")
+	for _, pin := range pinRows(view.Pins) {
+		t.field(pin[0], pin[1])
+	}
+	t.field("readiness", view.Readiness)
+	for _, refusal := range view.Refusals {
+		t.row("would be refused", refusal)
+	}
+	return t.flush()
+}
+
+func pinRows(p queue.Pins) [][2]string {
+	return [][2]string{
+		{"repository", p.Repository},
+		{"baseline", p.Baseline},
+		{"profile", p.Profile},
+		{"rein", p.Rein},
+		{"model", p.Model},
+		{"tools", p.Tools},
+		{"sandbox", p.Sandbox},
+		{"credentials", p.Credentials},
+	}
+}

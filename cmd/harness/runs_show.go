@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rein-aharness/harness"
+	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/queue"
+	"github.com/rein-aharness/harness/repotx"
+)
+
+// filter makes the queue's filter of the flags.
+func (c runsListCmd) filter() (queue.Filter, error) {
+	f := queue.Filter{Definition: c.Definition, Repository: c.Repository, Stuck: c.Stuck, Before: c.Before, Limit: c.Limit}
+	if c.Limit < 1 || c.Limit > 1000 {
+		return f, misuse("--limit: must be 1 to 1000")
+	}
+	for _, state := range c.State {
+		if !slices.Contains(evidence.States(), evidence.State(state)) {
+			return f, misuse("--state: %q is none; there are %v", state, evidence.States())
+		}
+		f.States = append(f.States, evidence.State(state))
+	}
+	if strings.Contains(c.Repository, ":") {
+		repository, err := repotx.Canonical(c.Repository)
+		if err != nil {
+			return f, &usageError{err}
+		}
+		f.Repository = repository.ID
+	}
+	return f, nil
+}
+
+// labels are what must be seen of a run wherever it is shown.
+func labels(r queue.Run) string {
+	var out []string
+	if r.Proof != "" {
+		out = append(out, "proof:"+r.Proof)
+	}
+	if r.Attended {
+		out = append(out, "attended:"+r.Operator)
+	}
+	return strings.Join(out, " ")
+}
+
+type runsShowCmd struct {
+	RunID string `arg:"" name:"run" help:"The run's id." placeholder:"RUN"`
+}
+
+func (runsShowCmd) Help() string {
+	return `Shows what was asked for and pinned, who holds or held the lease, each stage as the facts tell it, the effect, the commit and what
+it changes, the deliveries of the result, and for a run that waits, what for and what to do. The exit code is 0 however the run
+ended; harness runs wait has that of the run.
+
+Example:
+
+    harness runs show 0198a7c2-6f7e-7d20-9f5c-2f6a3d0c1b11`
+}
+
+// runDetail is the JSON of runs show.
+type runDetail struct {
+	Run        runView         `json:"run"`
+	Pins       *queue.Pins     `json:"pins"`     // null: the stored contract is not what its digest says
+	Contract   json.RawMessage `json:"contract"` // canonical
+	Result     json.RawMessage `json:"result"`   // canonical; null before the close
+	Timeline   []factView      `json:"timeline"`
+	Commit     *commitView     `json:"commit"` // null: no commit was made
+	Deliveries []deliveryView  `json:"deliveries"`
+}
+
+// factView is the JSON of one fact of a timeline.
+type factView struct {
+	Seq    int             `json:"seq"`
+	Epoch  int64           `json:"epoch"`
+	At     string          `json:"at"`
+	Stage  string          `json:"stage"`
+	Kind   string          `json:"kind"`
+	Source string          `json:"source"` // observed, reported, declared or not_observed
+	Body   json.RawMessage `json:"body"`
+}
+
+// commitView is the JSON of the commit that a run made.
+type commitView struct {
+	Transaction  string   `json:"transaction"`
+	Commit       string   `json:"commit"`
+	Tree         string   `json:"tree"`
+	Baseline     string   `json:"baseline"`
+	TargetRef    string   `json:"target_ref"`
+	ChangedCount int      `json:"changed_count"`
+	Insertions   int64    `json:"insertions"`
+	Deletions    int64    `json:"deletions"`
+	ChangedPaths []string `json:"changed_paths"` // bounded; changed_count has all
+}
+
+// deliveryView is the JSON of one delivery of the result.
+type deliveryView struct {
+	Endpoint      string  `json:"endpoint"`
+	Required      bool    `json:"required"` // false: best-effort
+	State         string  `json:"state"`
+	Attempts      int     `json:"attempts"`
+	NextAttemptAt *string `json:"next_attempt_at"`
+	LastError     string  `json:"last_error"`
+	FinishedAt    *string `json:"finished_at"`
+}
+
+func factViews(facts []evidence.Fact) []factView {
+	views := []factView{}
+	for _, f := range facts {
+		views = append(views, factView{
+			Seq: f.Seq, Epoch: f.Epoch, At: f.At, Stage: string(f.Stage), Kind: string(f.Kind), Source: string(f.Source),
+			Body: json.RawMessage(f.Body),
+		})
+	}
+	return views
+}
+
+func (c runsShowCmd) Run(ctx context.Context, a *app) error {
+	return a.with(ctx, harness.Options{}, func(h *harness.Harness) error {
+		run, err := h.Store().Run(ctx, c.RunID)
+		if err != nil {
+			return err
+		}
+		detail, err := detailOf(ctx, h, run)
+		if err != nil {
+			return err
+		}
+		if a.JSON {
+			return a.printJSON(detail)
+		}
+		return a.printDetail(run, detail)
+	})
+}
+
+func detailOf(ctx context.Context, h *harness.Harness, run queue.Run) (runDetail, error) {
+	detail := runDetail{Run: viewOf(run), Contract: run.ContractBytes, Result: run.Result, Deliveries: []deliveryView{}}
+	contract, err := run.Contract()
+	var failure *evidence.Failure
+	switch {
+	case err == nil:
+		detail.Pins = &contract.Pins
+	case !errors.As(err, &failure): // a failure is a contract that was altered; evidence verify says so in full
+		return detail, err
+	}
+	facts, err := h.Store().Facts(ctx, run.ID)
+	if err != nil {
+		return detail, err
+	}
+	detail.Timeline = factViews(facts)
+	intended, found, err := evidence.Last[evidence.Intended](facts)
+	if err != nil {
+		return detail, err
+	}
+	if found {
+		detail.Commit = &commitView{
+			Transaction: intended.Transaction, Commit: intended.Commit, Tree: intended.Tree, Baseline: intended.Baseline,
+			TargetRef: intended.TargetRef, ChangedCount: intended.ChangedCount, Insertions: intended.Insertions,
+			Deletions: intended.Deletions, ChangedPaths: append([]string{}, intended.ChangedPaths...),
+		}
+	}
+	deliveries, err := h.Store().Deliveries(ctx, run.ID)
+	if err != nil {
+		return detail, err
+	}
+	for _, d := range deliveries {
+		view := deliveryView{
+			Endpoint: d.Endpoint, Required: d.Required, State: d.State, Attempts: d.Attempts, LastError: d.LastError, FinishedAt: stamp(d.FinishedAt),
+		}
+		if d.FinishedAt == nil {
+			view.NextAttemptAt = stamp(&d.NextAttemptAt)
+		}
+		detail.Deliveries = append(detail.Deliveries, view)
+	}
+	return detail, nil
+}
+
+func (a *app) printDetail(run queue.Run, d runDetail) error {
+	t := newTable(a.out)
+	t.row("run", run.ID)
+	printRun(t, run)
+	if d.Pins == nil {
+		t.row("pins", "the stored contract is not what its digest says: harness evidence verify "+run.ID)
+	} else {
+		t.row("pins")
+		for _, pin := range pinRows(*d.Pins) {
+			t.field(pin[0], pin[1])
+		}
+	}
+	if run.Epoch > 0 {
+		t.row("lease")
+		t.field("epoch", strconv.FormatInt(run.Epoch, 10))
+		t.field("owner", run.Owner)
+		t.field("engine", run.Engine)
+		t.field("claimed", atOr(run.ClaimedAt))
+		t.field("expires", atOr(run.ExpiresAt))
+	}
+	printCommit(t, d.Commit)
+	for _, delivery := range d.Deliveries {
+		kind := "best-effort"
+		if delivery.Required {
+			kind = "required"
+		}
+		t.row("delivery", fmt.Sprintf("%s (%s): %s after %d attempts", delivery.Endpoint, kind, delivery.State, delivery.Attempts), delivery.LastError)
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if d.Commit != nil {
+		for _, path := range d.Commit.ChangedPaths {
+			if err := a.printf("  %s\n", clean(path, maxPath)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := a.printf("timeline\n"); err != nil {
+		return err
+	}
+	if err := printTimeline(a.out, d.Timeline); err != nil {
+		return err
+	}
+	if d.Run.Waiting != nil {
+		return a.printf("waiting for: %s\nwhat to do: %s\n", clean(d.Run.Waiting.Reason, maxCell), clean(d.Run.Waiting.WhatToDo, maxCell))
+	}
+	return nil
+}
+
+const maxPath = 4096
+
+func printRun(t *table, run queue.Run) {
+	t.field("state", string(run.State))
+	t.field("effect", string(run.Effect))
+	t.field("stage", string(run.Stage))
+	if run.Code != "" {
+		t.field("ended by", fmt.Sprintf("%s in %s, %s", run.Code, run.FailedStage, run.Disposition))
+	}
+	t.field("labels", labels(run))
+	t.field("definition", run.Definition)
+	t.field("trigger key", run.TriggerKey)
+	t.field("operation key", run.OperationKey)
+	t.field("repository", run.Repository)
+	t.field("base ref", run.BaseRef)
+	t.field("target ref", run.TargetRef)
+	t.field("profile", run.Profile)
+	t.field("supersedes", run.Supersedes)
+	t.field("emitted", at(run.CreatedAt))
+	t.field("started", atOr(run.StartedAt))
+	t.field("finished", atOr(run.FinishedAt))
+	if run.FinishedAt == nil && run.StartedAt == nil {
+		t.field("start before", at(run.DeadlineAt))
+	}
+	if run.CancelRequestedAt != nil {
+		t.field("cancelled", fmt.Sprintf("%s by %s: %s", atOr(run.CancelRequestedAt), run.CancelBy, run.CancelReason))
+	}
+	t.field("request digest", run.RequestDigest)
+	t.field("contract digest", run.ContractDigest)
+}
+
+func printCommit(t *table, c *commitView) {
+	if c == nil {
+		return
+	}
+	t.row("commit", c.Commit)
+	t.field("transaction", c.Transaction)
+	t.field("on", c.Baseline)
+	t.field("changes", fmt.Sprintf("%d files, %d insertions, %d deletions", c.ChangedCount, c.Insertions, c.Deletions))
+}
+
+// printTimeline prints facts one to a line; what was not observed says so.
+func printTimeline(w io.Writer, facts []factView) error {
+	t := newTable(w)
+	for _, f := range facts {
+		t.row("  "+f.At, f.Stage, f.Kind, f.Source, string(f.Body))
+	}
+	return t.flush()
+}
