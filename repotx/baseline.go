@@ -220,11 +220,7 @@ func (b *Baseline) reader(hash string) (io.ReadCloser, error) {
 func (b *Baseline) holds(hash string) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := b.objects.HasEncodedObject(plumbing.NewHash(hash))
-	if errors.Is(err, plumbing.ErrObjectNotFound) {
-		return false, nil
-	}
-	return err == nil, err
+	return hasObject(b.objects, hash)
 }
 
 // WriteTar writes every file, link and folder of the baseline in the order of the tree, byte for byte as git stores them:

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
 	gitcache "github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
@@ -351,10 +352,30 @@ func syncTree(dir string) error {
 	})
 }
 
-// openStorage opens the object store in a folder of the cache. Large blobs are read from disk, not through memory.
+// openStorage opens a finished object store for reading. Nobody changes it while it is open: without that word go-git looks
+// for a loose object before every read, and with it never looks again for a pack that came later. Large blobs are read from
+// disk, not through memory.
 func openStorage(dir string) *filesystem.Storage {
 	return filesystem.NewStorageWithOptions(osfs.New(dir), gitcache.NewObjectLRU(16*gitcache.MiByte), filesystem.Options{
+		ExclusiveAccess:      true,
 		KeepDescriptors:      true,
 		LargeObjectThreshold: 1 << 20,
 	})
+}
+
+// fillStorage opens an object store to put a pack into. It is closed before the store is read.
+func fillStorage(dir string) *filesystem.Storage {
+	return filesystem.NewStorageWithOptions(osfs.New(dir), gitcache.NewObjectLRU(16*gitcache.MiByte), filesystem.Options{
+		LargeObjectThreshold: 1 << 20,
+	})
+}
+
+// hasObject reports whether the store has an object. It asks for the size, because go-git's HasEncodedObject does not look
+// into packs of a store that is opened for itself.
+func hasObject(s *filesystem.Storage, hash string) (bool, error) {
+	_, err := s.EncodedObjectSize(plumbing.NewHash(hash))
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -179,3 +179,22 @@ func (c *cutting) Write(p []byte) (int, error) {
 	c.left -= len(p)
 	return c.ResponseWriter.Write(p)
 }
+
+// A damaged entry is replaced by a fresh fetch instead of failing every run on that commit.
+func TestDamagedEntryIsFetchedAgain(t *testing.T) {
+	t.Parallel()
+	repo := project(t)
+	store := newStore(t)
+	b, err := repo.remote(store).Fetch(context.Background(), repo.head)
+	require.NoError(t, err)
+	packs, err := filepath.Glob(filepath.Join(b.entry.dir, "objects/pack/*.pack"))
+	require.NoError(t, err)
+	require.Len(t, packs, 1)
+	require.NoError(t, b.Close())
+	require.NoError(t, os.Chmod(packs[0], 0o600))
+	require.NoError(t, os.Truncate(packs[0], 40))
+	b, err = repo.remote(store).Fetch(context.Background(), repo.head)
+	require.NoError(t, err)
+	require.Len(t, b.Known(), 2)
+	require.NoError(t, b.Close())
+}

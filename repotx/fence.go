@@ -66,9 +66,13 @@ func TombstoneValue(run string, epoch int64) string {
 	return plumbing.ComputeHash(plumbing.CommitObject, tombstone(run, epoch)).String()
 }
 
-// isTombstone reports whether the value is the tombstone of an epoch up to the given one.
+// recentEpochs bounds how many tombstones are computed to recognise one. Epochs rise by one a lease, except when a restored
+// database is adopted; what is older than that is recognised by its content.
+const recentEpochs = 256
+
+// isTombstone reports whether the value is the tombstone of a recent epoch up to the given one.
 func isTombstone(run string, epoch int64, value string) bool {
-	for e := epoch; e >= 1; e-- {
+	for e := epoch; e >= 1 && e > epoch-recentEpochs; e-- {
 		if TombstoneValue(run, e) == value {
 			return true
 		}

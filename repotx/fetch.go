@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
-	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/rein-aharness/harness/evidence"
 )
@@ -71,25 +71,26 @@ func (q request) encode(adv Advertisement) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// fetchInto asks for the request's objects and stores the pack, at most limit bytes of it.
-func (r *Remote) fetchInto(ctx context.Context, c conversation, q request, limit int64, into *filesystem.Storage) error {
+// fetchInto asks for the request's objects and stores the pack, at most limit bytes of it, in a folder. It returns the number
+// of objects.
+func (r *Remote) fetchInto(ctx context.Context, c conversation, q request, limit int64, dir string) (uint32, error) {
 	adv, err := c.advertisement(maxAdvertisementBytes)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	req, err := q.encode(adv)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	answer, err := c.exchange(limit, req)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	pack, err := readPackHeader(bufio.NewReader(answer), q.depth > 0)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return storePack(ctx, into, pack)
+	return storePack(ctx, dir, pack)
 }
 
 // readPackHeader reads what comes before the pack (the shallow section when one was asked for, one ACK or NAK) and returns
@@ -118,15 +119,23 @@ func readPackHeader(r *bufio.Reader, shallow bool) (io.Reader, error) {
 	return nil, io.ErrUnexpectedEOF
 }
 
-// storePack writes a pack and its index. go-git names the pack only when all of it has been read and indexed.
-func storePack(ctx context.Context, into *filesystem.Storage, pack io.Reader) (err error) {
+// storePack writes a pack and its index and returns its number of objects. go-git names the pack only when all of it has been
+// read and indexed.
+func storePack(ctx context.Context, dir string, pack io.Reader) (objects uint32, err error) {
 	buffered := bufio.NewReaderSize(pack, 64<<10)
-	if head, err := buffered.Peek(12); err == nil && bytes.Equal(head[4:], []byte{0, 0, 0, 2, 0, 0, 0, 0}) {
-		return nil // a pack of no objects, which go-git cannot store: there was nothing to send
+	head, err := buffered.Peek(12)
+	if err != nil {
+		return 0, fmt.Errorf("reading the pack: %w", err)
 	}
+	objects = binary.BigEndian.Uint32(head[8:])
+	if bytes.HasPrefix(head, []byte("PACK")) && objects == 0 {
+		return 0, nil // which go-git cannot store: there was nothing to send
+	}
+	into := fillStorage(dir)
+	defer func() { err = errors.Join(err, into.Close()) }()
 	w, err := into.PackfileWriter()
 	if err != nil {
-		return fmt.Errorf("storing the pack: %w", err)
+		return 0, fmt.Errorf("storing the pack: %w", err)
 	}
 	_, err = io.Copy(w, buffered)
 	if err == nil {
@@ -136,9 +145,9 @@ func storePack(ctx context.Context, into *filesystem.Storage, pack io.Reader) (e
 		err = closeErr
 	}
 	if err != nil {
-		return fmt.Errorf("storing the pack: %w", err)
+		return 0, fmt.Errorf("storing the pack: %w", err)
 	}
-	return nil
+	return objects, nil
 }
 
 // Fetch gives the content of one commit: from the cache, or from the remote without its history. A commit that no ref
@@ -148,19 +157,12 @@ func (r *Remote) Fetch(ctx context.Context, commit string) (*Baseline, error) {
 	if !isHash(commit) {
 		return nil, evidence.Fail(evidence.StagePreflight, evidence.CodeContractInvalid, "baseline", errors.New("not a commit hash"))
 	}
-	e, err := r.store.cache.entry(ctx, r.repo.ID, commit, func(ctx context.Context, dir string) error {
-		storage := openStorage(dir)
-		defer storage.Close()
-		return r.converse(ctx, r.store.config.FetchTimeout, uploadPack, func(ctx context.Context, c conversation) error {
-			return r.fetchInto(ctx, c, request{want: commit, depth: 1}, r.store.config.CacheBytes, storage)
-		})
-	})
+	b, err := r.fetch(ctx, commit)
+	if errors.Is(err, errEntryUnreadable) && ctx.Err() == nil {
+		b, err = r.fetch(ctx, commit) // the damaged entry is gone; one fresh fetch decides
+	}
 	if err == nil {
-		var b *Baseline
-		if b, err = openBaseline(ctx, e, commit, r.store.config.PackBytes); err == nil {
-			return b, nil
-		}
-		e.close()
+		return b, nil
 	}
 	switch {
 	case errors.Is(err, errNotOffered):
@@ -169,4 +171,30 @@ func (r *Remote) Fetch(ctx context.Context, commit string) (*Baseline, error) {
 		return nil, evidence.Fail(evidence.StagePreflight, evidence.CodeCacheExhausted, "cache", err)
 	}
 	return nil, classify(evidence.StagePreflight, r.repo.ID, err)
+}
+
+// errEntryUnreadable says that a cached baseline is damaged. It has been removed.
+var errEntryUnreadable = errors.New("the cached baseline is damaged")
+
+func (r *Remote) fetch(ctx context.Context, commit string) (*Baseline, error) {
+	e, err := r.store.cache.entry(ctx, r.repo.ID, commit, func(ctx context.Context, dir string) error {
+		return r.converse(ctx, r.store.config.FetchTimeout, uploadPack, func(ctx context.Context, c conversation) error {
+			_, err := r.fetchInto(ctx, c, request{want: commit, depth: 1}, r.store.config.CacheBytes, dir)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	b, err := openBaseline(ctx, e, commit, r.store.config.PackBytes)
+	if err == nil {
+		return b, nil
+	}
+	e.close()
+	var refused *evidence.Failure
+	if errors.As(err, &refused) || ctx.Err() != nil {
+		return nil, err
+	}
+	_, removeErr := removeUnused(e.dir)
+	return nil, errors.Join(fmt.Errorf("%w: %w", errEntryUnreadable, err), removeErr)
 }

@@ -20,13 +20,14 @@ type past struct {
 
 // history finds out whether a commit is in a branch's history. It asks for what is reachable from the tip and not from the
 // commit's parent: the commit, being a child of that parent, is in there or nowhere. Trees and blobs are left out where the
-// remote can. More than HistoryBytes is an error, not an answer.
+// remote can. Nothing to send means that the tip is the parent or older. More than HistoryBytes is an error, not an answer.
 func (r *Remote) history(ctx context.Context, tip, parent, commit string) (p past, err error) {
 	err = r.fetchAside(ctx, request{want: tip, have: parent, filter: "tree:0"}, func(s *filesystem.Storage) error {
-		switch err := s.HasEncodedObject(plumbing.NewHash(commit)); {
-		case err == nil:
-			p.holds = true
-		case !errors.Is(err, plumbing.ErrObjectNotFound):
+		// The tip was asked for. A store that lacks it says nothing about the rest.
+		if there, err := hasObject(s, tip); err != nil || !there {
+			return errors.Join(err, errors.New("the remote did not send the branch's tip"))
+		}
+		if p.holds, err = hasObject(s, commit); err != nil {
 			return err
 		}
 		commits, err := s.IterEncodedObjects(plumbing.CommitObject)
@@ -53,31 +54,52 @@ func (r *Remote) history(ctx context.Context, tip, parent, commit string) (p pas
 	return p, nil
 }
 
-// isFenceTag reports whether a value that nobody recorded is a fence's first value all the same: the run's own tag, whose
-// worker died before it could say so.
-func (r *Remote) isFenceTag(ctx context.Context, run, value string) (is bool, err error) {
+// origin says what an unrecorded value of a fence is.
+type origin int
+
+const (
+	foreign    origin = iota // no object that the harness makes for this run
+	openFence                // a first value: the run's own tag, whose worker died before it could record it
+	closedTomb               // a tombstone of an epoch up to the one that asks
+)
+
+// identify reads the object behind a fence's value that no record names. Only objects that this package would make byte for
+// byte are recognised.
+func (r *Remote) identify(ctx context.Context, run string, epoch int64, value string) (what origin, err error) {
 	err = r.fetchAside(ctx, request{want: value, depth: 1, filter: "tree:0"}, func(s *filesystem.Storage) error {
-		o, err := s.EncodedObject(plumbing.TagObject, plumbing.NewHash(value))
-		if errors.Is(err, plumbing.ErrObjectNotFound) {
-			return nil // something else than a tag
-		}
+		o, err := s.EncodedObject(plumbing.AnyObject, plumbing.NewHash(value))
 		if err != nil {
 			return err
 		}
-		var tag object.Tag
-		if err := tag.Decode(o); err != nil {
-			return err
+		switch o.Type() {
+		case plumbing.TagObject:
+			var tag object.Tag
+			if err := tag.Decode(o); err != nil {
+				return err
+			}
+			if tag.Name == fenceTagName+run && tag.Tagger.Name == harnessIdentity.Name {
+				what = openFence
+			}
+		case plumbing.CommitObject:
+			var c object.Commit
+			if err := c.Decode(o); err != nil {
+				return err
+			}
+			var at int64
+			_, err := fmt.Sscanf(c.Message, "Fence of run "+run+" closed by epoch %d\n", &at)
+			if err == nil && at >= 1 && at <= epoch && TombstoneValue(run, at) == value {
+				what = closedTomb
+			}
 		}
-		is = tag.Name == fenceTagName+run && tag.Tagger.Name == harnessIdentity.Name
 		return nil
 	})
 	if err != nil {
-		return false, fmt.Errorf("reading the fence %s: %w", value, err)
+		return foreign, fmt.Errorf("reading the fence %s: %w", value, err)
 	}
-	return is, nil
+	return what, nil
 }
 
-// fetchAside fetches into a folder that is gone on return.
+// fetchAside fetches into a folder that is gone on return. use is not called when the remote had nothing to send.
 func (r *Remote) fetchAside(ctx context.Context, q request, use func(*filesystem.Storage) error) (err error) {
 	dir, err := os.MkdirTemp(r.store.cache.dir, tempPrefix)
 	if err != nil {
@@ -88,13 +110,15 @@ func (r *Remote) fetchAside(ctx context.Context, q request, use func(*filesystem
 		return errors.Join(err, errors.New("the folder was taken by a sweep"), os.RemoveAll(dir))
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir), lock.Close()) }()
-	storage := openStorage(dir)
-	defer storage.Close()
+	var objects uint32
 	err = r.converse(ctx, r.store.config.Timeout, uploadPack, func(ctx context.Context, c conversation) error {
-		return r.fetchInto(ctx, c, q, r.store.config.HistoryBytes, storage)
+		objects, err = r.fetchInto(ctx, c, q, r.store.config.HistoryBytes, dir)
+		return err
 	})
-	if err != nil {
+	if err != nil || objects == 0 {
 		return err
 	}
+	storage := openStorage(dir)
+	defer func() { err = errors.Join(err, storage.Close()) }()
 	return use(storage)
 }

@@ -49,6 +49,8 @@ func writeIgnores(t require.TestingT, root string, files map[string]string) {
 // Every pattern gives git's own verdict.
 func TestIgnoreAgreesWithGit(t *testing.T) {
 	t.Parallel()
+	root := t.TempDir()
+	require.NoError(t, exec.Command("git", "init", "-q", root).Run())
 	paths := []string{
 		"a", "b", "a/b", "a/b/c", "a/x/b", "a/x/y/b", "b/a", "foo.o", "foo.c", "x/foo.o", "build/x", "src/build/x", "src/build/keep/x", "a b", "a ",
 		"[a]", "#a", "!a", "ab", "a-b", "a]", "A", "ü", "\xff", "a\\b", "doc/x.txt", "doc/y/x.txt", "x/doc/x.txt", ".x", ".x/y", "a.b.c", "aXXb", "a/",
@@ -60,8 +62,6 @@ func TestIgnoreAgreesWithGit(t *testing.T) {
 		"\xef\xbb\xbfa", "", "/", "//", "!", "\\", "a/**/", "**/", "[a\\]]", "[\\a-c]", "[a-\\c]", "[--a]", "[a-]", "[!]a]", "ü", "[ü]", "\xff", "?*", "a/.",
 		"***", "a/***/b", "**/**/b", "[.-0]b", "a[/]b", "*a*b*", "\\a\\b", "a\\/b", "**\\/b", "[[:digit:]-z]", "[[:upper:][:lower:]]x", " a", "\ta", "a\t",
 	} {
-		root := t.TempDir()
-		require.NoError(t, exec.Command("git", "init", "-q", root).Run())
 		writeIgnores(t, root, map[string]string{"": content})
 		want := gitIgnores(t, root, paths)
 		rules := rulesOf(t, map[string]string{"": content})

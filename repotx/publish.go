@@ -58,7 +58,8 @@ func (in Intent) validateRefs() error {
 }
 
 // commands are the fence first, then the branch, then the base as part of the compare. Servers that crash between two
-// updates apply them in this order, so a branch that moved implies a fence that moved. Without a fence there is one command:
+// updates apply them in this order, so a branch that moved implies a fence that moved. An update from a value to itself is a compare: git locks the ref, checks
+// the old value and writes nothing. A host that refuses it refuses the whole request, and nothing has changed. Without a fence there is one command:
 // a remote that cannot update several refs as one could take the branch and refuse the base.
 func (in Intent) commands() []command {
 	branch := command{in.TargetRef, in.Old, in.Commit}

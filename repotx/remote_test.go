@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -128,11 +129,11 @@ func TestAuthShowsNoSecret(t *testing.T) {
 			a Auth
 			p *Auth
 		}{a, a, &a}
-		var log bytes.Buffer
-		slog.New(slog.NewTextHandler(&log, nil)).Info("x", "auth", a, "holder", holder)
+		var logged bytes.Buffer
+		slog.New(slog.NewTextHandler(&logged, nil)).Info("x", "auth", a, "holder", holder)
 		encoded, err := json.Marshal(holder)
 		require.NoError(t, err)
-		all := fmt.Sprintf("%v %+v %#v %s %q %v %+v %#v %s %s", a, a, a, a, a, holder, holder, holder, encoded, log.String())
+		all := fmt.Sprintf("%v %+v %#v %s %q %v %+v %#v %s %s", a, a, a, a, a, holder, holder, holder, encoded, logged.String())
 		require.NotContains(t, all, "hunter2")
 		require.NotContains(t, all, "68756e74657232")
 		require.NotContains(t, all, strings.Split(string(private), "\n")[2])
@@ -150,9 +151,10 @@ func TestAuthShowsNoSecret(t *testing.T) {
 func TestHTTPSNeedsTheAuthorityAndFollowsNoRedirect(t *testing.T) {
 	t.Parallel()
 	repo := project(t)
-	secure := httptest.NewTLSServer(repo.server.http.Config.Handler)
+	secure := httptest.NewUnstartedServer(repo.server.http.Config.Handler)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // it says that the client refuses the certificate, as it should
+	secure.StartTLS()
 	defer secure.Close()
-	secure.Config.ErrorLog = nil
 	store := newStore(t)
 	auth, err := NewBasicAuth(testUser, testPassword)
 	require.NoError(t, err)

@@ -43,6 +43,7 @@ func newServer(t testing.TB) *server {
 	}
 	s.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, ok := r.BasicAuth(); !ok || user != testUser || password != testPassword {
+			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
@@ -99,8 +100,10 @@ func (s *server) repository(name string, files map[string]string) *remoteRepo {
 	s.git("", "init", "-q", "--bare", "-b", "main", r.dir)
 	s.git(r.dir, "config", "http.receivepack", "true")
 	s.git(r.dir, "config", "receive.fsckObjects", "true")
+	s.git(r.dir, "config", "gc.auto", "0")
 	s.git(r.dir, "config", "uploadpack.allowFilter", "true")
 	s.git("", "init", "-q", "-b", "main", r.work)
+	s.git(r.work, "config", "gc.auto", "0") // it would go on in the background after the test
 	if len(files) > 0 {
 		r.head = r.commit("main", files)
 	}

@@ -108,16 +108,21 @@ func (r *Remote) judge(ctx context.Context, in SettleInput, o Observation) (s Se
 		return judgeClosed(in.Intent, o), false
 	case o.Fence == "" && in.Intent == nil || slices.Contains(in.Fences, o.Fence):
 		return Settlement{}, true
-	case o.Commit == Present:
+	case o.Fence == "" && o.Commit == Present:
 		return settled(evidence.EffectConfirmed, ReasonBranchHolds, o), false
 	case o.Fence == "":
 		return unknown(ReasonFenceAbsent, o, o.Why), false
 	}
-	ours, err := r.isFenceTag(ctx, in.Run, o.Fence)
-	if err != nil || !ours {
-		return unknown(ReasonFenceForeign, o, err), false
+	what, err := r.identify(ctx, in.Run, in.Epoch, o.Fence)
+	switch {
+	case what == openFence:
+		return Settlement{}, true
+	case what == closedTomb:
+		return judgeClosed(in.Intent, o), false
+	case o.Commit == Present:
+		return settled(evidence.EffectConfirmed, ReasonBranchHolds, o), false
 	}
-	return Settlement{}, true
+	return unknown(ReasonFenceForeign, o, err), false
 }
 
 // judgeDone: the fence holds the commit, so the publication was accepted, at least in part.

@@ -584,3 +584,16 @@ func TestHistoryBeyondItsBoundIsUnseen(t *testing.T) {
 	require.Equal(t, evidence.EffectUnknown, s.Effect)
 	require.Equal(t, ReasonHistoryUnread, s.Reason)
 }
+
+// A tombstone decides however far the epochs have been raised since, and only one of an epoch that has passed.
+func TestTombstoneOfADistantEpochIsRecognised(t *testing.T) {
+	t.Parallel()
+	repo := project(t)
+	tx := begin(t, repo, newStore(t), "run-1", main, change())
+	require.Equal(t, evidence.EffectNotApplied, tx.settle(t).Effect)
+	for epoch, want := range map[int64]evidence.Effect{1_000_000: evidence.EffectNotApplied, 1: evidence.EffectUnknown} {
+		s, err := tx.remote.Settle(context.Background(), SettleInput{Run: "run-1", Epoch: epoch, Intent: &tx.intent, Fences: []string{tx.intent.Fence.Value}})
+		require.NoError(t, err)
+		require.Equal(t, want, s.Effect, "%+v", s)
+	}
+}
