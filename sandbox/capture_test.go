@@ -47,7 +47,7 @@ func TestCaptureIsByteExact(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, _ string, s *sandbox.Sandbox) {
 		require.NoError(t, s.Unpack(t.Context(), tarOf(t,
 			file{name: "same", content: "same", mode: 0o644}, file{name: "mode", content: "mode", mode: 0o644},
-			file{name: "content", content: "old!", mode: 0o644}, file{name: "gone", content: "gone", mode: 0o644})))
+			file{name: "content", content: "old!", mode: 0o644}, file{name: "gone", content: "gone", mode: 0o644}, file{name: "raw\xfe", content: "raw", mode: 0o755})))
 		must(t, s, "chmod", "/workspace/mode", "755")
 		must(t, s, "write", "/workspace/content", "new!")
 		must(t, s, "remove", "/workspace/gone")
@@ -77,7 +77,7 @@ func TestCaptureIsByteExact(t *testing.T) {
 		}))
 		require.Equal(t, map[string]string{
 			"same": "=", "mode": "xmode", "content": "fnew!", "crlf": "fa\r\nb\r\n", "hard": "fa\r\nb\r\n", "empty": "f", "with space": "f1", `quote"'`: "f2",
-			"new\nline": "f3", "not\xffutf8": "f4", "ü/ñ": "f5", "-dash": "f6", "a.b": "f7", "a/b": "f8", "soft": "-> /etc/passwd",
+			"new\nline": "f3", "not\xffutf8": "f4", "ü/ñ": "f5", "-dash": "f6", "a.b": "f7", "raw\xfe": "xraw", "a/b": "f8", "soft": "-> /etc/passwd",
 		}, got)
 	})
 }

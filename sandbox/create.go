@@ -58,12 +58,13 @@ func (v *Venue) Create(ctx context.Context, spec Spec, id Identity) (_ *Sandbox,
 	if err != nil {
 		return nil, failed("attach", err)
 	}
-	if s.wire, err = dial(attached, v.cfg.Keepalive); err != nil {
-		attached.Close()
-		return nil, failed("wire", err)
-	}
+	conn := attach(attached)
 	if err := v.docker.ContainerStart(ctx, created.ID, container.StartOptions{}); err != nil {
-		return nil, failed("start", err)
+		return nil, failed("start", errors.Join(err, conn.Close()))
+	}
+	// Only now: keepalives must not run against a container that an engine under load has yet to start.
+	if s.wire, err = dial(conn, v.cfg.Keepalive); err != nil {
+		return nil, failed("wire", err)
 	}
 	if err := s.hello(ctx); err != nil {
 		return nil, failed("handshake", s.wire.explain(err))

@@ -76,7 +76,7 @@ func (s *Sandbox) Exec(ctx context.Context, c Command) (Exit, error) {
 		run, cancel = context.WithTimeoutCause(ctx, c.Timeout, errTimeout)
 	}
 	defer cancel()
-	res, err := s.exec(run, wire.Exec{Argv: c.Argv, Env: mergeEnv(s.env, c.Env), Dir: dir}, nil, sink)
+	res, err := s.exec(run, wire.Exec{Argv: wire.Bytes(c.Argv), Env: wire.Bytes(mergeEnv(s.env, c.Env)), Dir: []byte(dir)}, nil, sink)
 	switch {
 	case errors.Is(err, errTimeout):
 		return exit, evidence.Fail(evidence.StageSession, evidence.CodeSessionTimeout, c.Timeout.String(), nil)
@@ -127,7 +127,7 @@ func (c Command) validate() error {
 			if strings.ContainsRune(a, 0) {
 				return errors.New("an argument or variable holds a NUL")
 			}
-			size += len(a) + 1
+			size += len(a) + 8 // what each costs beside its bytes
 		}
 	}
 	if size > maxArgs {
@@ -176,7 +176,7 @@ func (s *Sandbox) exec(ctx context.Context, e wire.Exec, stdin io.Reader, output
 // zero is a helperError.
 func (s *Sandbox) helper(ctx context.Context, argv []string, stdin io.Reader, output func([]byte) error) error {
 	res, err := s.exec(ctx, wire.Exec{
-		Argv: append([]string{guest.InitPath, guest.Command}, argv...), Env: []string{}, Dir: "/", Helper: true,
+		Argv: wire.Bytes(append([]string{guest.InitPath, guest.Command}, argv...)), Env: [][]byte{}, Dir: []byte("/"), Helper: true,
 	}, stdin, output)
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func (c containerEnd) Write(p []byte) (int, error) { return c.stdout.Write(p) }
 func forged(t *testing.T, keepalive time.Duration, script func(req wire.Req, st io.ReadWriter)) *Sandbox {
 	t.Helper()
 	here, there := net.Pipe()
-	l, err := dial(types.NewHijackedResponse(here, ""), keepalive)
+	l, err := dial(attach(types.NewHijackedResponse(here, "")), keepalive)
 	require.NoError(t, err)
 	t.Cleanup(l.close)
 	end := containerEnd{Conn: there, stdout: stdcopy.NewStdWriter(there, stdcopy.Stdout)}
@@ -187,7 +187,7 @@ func TestASilentInitIsALostSandbox(t *testing.T) {
 func TestAWireThatSpeaksAnotherProtocolIsALostSandbox(t *testing.T) {
 	t.Parallel()
 	here, there := net.Pipe()
-	l, err := dial(types.NewHijackedResponse(here, ""), time.Second)
+	l, err := dial(attach(types.NewHijackedResponse(here, "")), time.Second)
 	require.NoError(t, err)
 	t.Cleanup(l.close)
 	go func() { _, _ = io.Copy(io.Discard, there) }()

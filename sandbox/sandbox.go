@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -67,7 +68,7 @@ func (s *Sandbox) failure(ctx context.Context, stage evidence.Stage, code eviden
 // PutFile writes one file into RunDir as the session's user, for a credential or the task: bounded to 1 MiB, in memory, gone with
 // the container. name is RunDir plus one segment; an existing name is refused.
 func (s *Sandbox) PutFile(ctx context.Context, name string, mode fs.FileMode, data []byte) error {
-	if path.Dir(name) != RunDir || path.Clean(name) != name || mode&^fs.ModePerm != 0 || len(data) > guest.MaxPut {
+	if path.Dir(name) != RunDir || path.Clean(name) != name || mode&^fs.ModePerm != 0 || !utf8.ValidString(name) || len(data) > guest.MaxPut {
 		return evidence.Fail(evidence.StageSession, evidence.CodeSessionStartFailed, name,
 			fmt.Errorf("a file goes directly into %s, with permission bits alone and at most %d bytes", RunDir, guest.MaxPut))
 	}

@@ -22,9 +22,8 @@ type link struct {
 	conn *attachment
 }
 
-// dial puts the multiplexer onto an attached connection. It says nothing yet: the container may not have started.
-func dial(attached types.HijackedResponse, keepalive time.Duration) (*link, error) {
-	conn := attach(attached)
+// dial puts the multiplexer onto the connection to a started container. On an error it has closed conn.
+func dial(conn *attachment, keepalive time.Duration) (*link, error) {
 	mux, err := yamux.Client(conn, wire.MuxConfig(keepalive))
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -39,7 +38,6 @@ func (l *link) lost() <-chan struct{} { return l.mux.CloseChan() }
 func (l *link) close() {
 	_ = l.mux.Close()  // it reports only what ended it
 	_ = l.conn.Close() // likewise
-	<-l.conn.done
 }
 
 // explain adds what the init said on its standard error to err.
@@ -183,6 +181,7 @@ func (a *attachment) Close() error {
 	a.once.Do(func() {
 		a.HijackedResponse.Close()
 		_ = a.out.Close() // never fails
+		<-a.done
 	})
 	return nil
 }

@@ -49,12 +49,13 @@ const sessionNice = 10
 
 // start runs a command as the session's user in a session (setsid) of its own. The returned channel gives its status once.
 func (d *initd) start(req wire.Exec, files [3]*os.File) (int, <-chan syscall.WaitStatus, error) {
-	candidates, err := lookup(req.Argv[0], req.Env)
+	argv, env := wire.Strings(req.Argv), wire.Strings(req.Env)
+	candidates, err := lookup(argv[0], env)
 	if err != nil {
 		return 0, nil, err
 	}
 	attr := &syscall.ProcAttr{
-		Dir: req.Dir, Env: req.Env,
+		Dir: string(req.Dir), Env: env,
 		// Fd puts the description into blocking mode, which is what a program expects of its standard streams.
 		Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
 		Sys: &syscall.SysProcAttr{
@@ -65,7 +66,7 @@ func (d *initd) start(req wire.Exec, files [3]*os.File) (int, <-chan syscall.Wai
 	d.spawn.Lock()
 	defer d.spawn.Unlock()
 	if d.sealed && !req.Helper {
-		return 0, nil, fmt.Errorf("start %q: the session is over", req.Argv[0])
+		return 0, nil, fmt.Errorf("start %q: the session is over", argv[0])
 	}
 	var pid int
 	var exit <-chan syscall.WaitStatus
@@ -83,7 +84,7 @@ func (d *initd) start(req wire.Exec, files [3]*os.File) (int, <-chan syscall.Wai
 		}
 		defer func() { err = errors.Join(err, os.WriteFile(oomScore, before, 0)) }()
 		for _, name := range candidates {
-			pid, exit, err = d.reaper.fork(name, req.Argv, attr)
+			pid, exit, err = d.reaper.fork(name, argv, attr)
 			if err == nil || !(errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOTDIR)) {
 				break
 			}
@@ -91,7 +92,7 @@ func (d *initd) start(req wire.Exec, files [3]*os.File) (int, <-chan syscall.Wai
 		return err
 	})
 	if err != nil {
-		return 0, nil, fmt.Errorf("start %q: %w", req.Argv[0], err)
+		return 0, nil, fmt.Errorf("start %q: %w", argv[0], err)
 	}
 	return pid, exit, nil
 }

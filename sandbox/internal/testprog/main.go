@@ -9,7 +9,7 @@ import (
 
 func main() {
 	commands := map[string]func(args []string) error{
-		"echo": echo, "env": env, "exit": exit, "sleep": sleep, "line": line, "background": background, "orphans": orphans,
+		"echo": echo, "env": env, "exit": exit, "die": die, "sleep": sleep, "line": line, "background": background, "orphans": orphans,
 		"forkbomb": forkbomb, "stubborn": stubborn, "eat": eat, "fill": fill, "inodes": inodes,
 		"write": write, "mkfifo": mkfifo, "socket": socket, "sparse": sparse, "chmod": chmod, "link": link, "symlink": symlink,
 		"deep": deep, "remove": remove, "dial": dial, "interfaces": interfaces, "touch": touch, "attack": attack, "cat": cat, "descriptors": descriptors,

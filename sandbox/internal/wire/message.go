@@ -22,15 +22,34 @@ type Req struct {
 	Seal bool  `json:"seal,omitempty"` // of quiesce: from now on no command of the session starts
 }
 
-// Exec describes a command. Its environment is exactly Env.
+// Exec describes a command. Its environment is exactly Env. What the kernel takes as bytes travels as bytes: JSON strings would
+// change what is not UTF-8.
 type Exec struct {
-	Argv  []string `json:"argv"`
-	Env   []string `json:"env"`
-	Dir   string   `json:"dir"`
+	Argv  [][]byte `json:"argv"`
+	Env   [][]byte `json:"env"`
+	Dir   []byte   `json:"dir"`
 	Stdin bool     `json:"stdin"` // Data frames follow; otherwise standard input is empty
 	// Helper marks one of the init binary's own helpers: its standard error comes apart from the output, bounded, in the result,
 	// and it may start after the session was sealed.
 	Helper bool `json:"helper"`
+}
+
+// Bytes converts a list of strings for the wire.
+func Bytes(list []string) [][]byte {
+	out := make([][]byte, len(list))
+	for i, s := range list {
+		out[i] = []byte(s)
+	}
+	return out
+}
+
+// Strings is the other way round.
+func Strings(list [][]byte) []string {
+	out := make([]string, len(list))
+	for i, b := range list {
+		out[i] = string(b)
+	}
+	return out
 }
 
 // Put describes a file; Data frames and End follow. Name is one path segment.
