@@ -27,6 +27,7 @@ type Repository struct {
 const maxURLBytes = 2048
 
 var (
+	hostPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 	userPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 	scpPattern  = regexp.MustCompile(`^(?:([A-Za-z0-9._-]+)@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(.*)$`)
 )
@@ -150,7 +151,12 @@ func canonicalHost(host string) (string, error) {
 	if err != nil || name == "" {
 		return "", errors.New("repository URL has a host that is not a name")
 	}
-	return strings.ToLower(name), nil
+	// A name that maps to another name or to an address would have two identities.
+	again, err := idna.Lookup.ToASCII(name)
+	if _, addr := netip.ParseAddr(name); err != nil || again != name || addr == nil || !hostPattern.MatchString(name) {
+		return "", errors.New("repository URL has a host that is not in its normal form")
+	}
+	return name, nil
 }
 
 func isLoopback(host string) bool {
