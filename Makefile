@@ -1,16 +1,48 @@
-# The whole project runs with these targets; `make up` installs and starts what they need (as root, on Debian).
+# The whole project runs with these targets. Those that need the local stack (Postgres, a Docker engine, Vault, git servers) start it
+# and stop it again if it was not running; KEEP=1 leaves it running. As root, on Debian: what is missing is installed.
 
-.PHONY: up down status test
+.PHONY: help demo test check bench faults fuzz up down status build
+.DEFAULT_GOAL := help
+
+# The tools, by version.
+GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
 STACK := go run ./tests/stack/cmd/stack
+FUZZTIME ?= 120s
 
-up:
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
+
+demo: ## the main job on a real repository, with its evidence
+	@$(STACK) with go run ./tests/demo/cmd/demo
+
+test: ## every test, on the real parts, with the race detector; then the requirements against what ran
+	@$(STACK) with ./tests/run
+
+check: ## format, vet, staticcheck, architecture rules, and the release build
+	@unformatted=$$(go run $(GOFUMPT) -l . ) && test -z "$$unformatted" || { echo "not formatted (run: go run $(GOFUMPT) -w .):"; echo "$$unformatted"; exit 1; }
+	@go vet ./...
+	@go vet -tags failpoint ./...
+	@cd tests/vault && go vet ./...
+	@go run $(STATICCHECK) ./...
+	@go test ./tests/architecture
+	@$(MAKE) --no-print-directory build
+
+build: ## the release binary, bin/harness: static, since it is the sandbox's init too
+	@CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/harness ./cmd/harness
+
+bench: ## the benchmarks, as ratios of two things in one run
+	@$(STACK) with go run ./tests/bench/cmd/bench
+
+fuzz: ## every fuzzer, FUZZTIME each (default 120s)
+	@./tests/fuzz $(FUZZTIME)
+
+up: ## start the local stack
 	@$(STACK) up
-down:
-	@$(STACK) down
-status:
-	@$(STACK) status
 
-# Every test on the real stack, printed as `go test` prints it; then docs/requirements.md against what ran.
-test: up
-	@go test -json -race -timeout 30m ./... | go run ./tests/requirements/cmd/testlog -out .stack/test.json
-	@go run ./tests/requirements/cmd/check -results .stack/test.json
+down: ## stop the local stack
+	@$(STACK) down
+
+status: ## what of the local stack runs
+	@$(STACK) status
