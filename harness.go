@@ -209,10 +209,18 @@ func (x *execution) chain(ctx context.Context) error {
 	return errors.Join(err, venue.close())
 }
 
-// stage runs one stage, tells whoever watches, and gives an error that nobody classified the stage it arose in.
+// stage runs one stage, tells whoever watches, here and in the database, and gives an error that nobody classified the stage it
+// arose in. A teardown begins also when nothing can be written any more.
 func (x *execution) stage(ctx context.Context, stage evidence.Stage, do func(context.Context) error) error {
 	x.h.watch(Progress{Run: x.run.ID, Stage: stage, At: x.h.now()})
-	err := classify(ctx, stage, do(ctx))
+	var err error
+	if stage != evidence.StageTeardown {
+		err = x.lease.Stage(ctx, stage)
+	}
+	if err == nil {
+		err = do(ctx)
+	}
+	err = classify(ctx, stage, err)
 	x.h.watch(Progress{Run: x.run.ID, Stage: stage, Done: true, Err: err, At: x.h.now()})
 	return err
 }

@@ -49,9 +49,12 @@ func (v *venue) work(ctx context.Context) error {
 }
 
 // create starts the sandbox and, beside it, creates the fence: neither waits for the other, and neither is used before both
-// exist.
+// exist. Before either, everything that was pinned is compared once more.
 func (v *venue) create(ctx context.Context) error {
 	x := v.x
+	if err := x.recheck(ctx, evidence.StageSandbox); err != nil {
+		return err
+	}
 	both, begin := errgroup.WithContext(ctx)
 	both.Go(func() error { return x.raiseFence(begin) })
 	both.Go(func() (err error) {
@@ -64,10 +67,7 @@ func (v *venue) create(ctx context.Context) error {
 	if err := both.Wait(); err != nil {
 		return err
 	}
-	if err := x.lease.Record(evidence.StageSandbox, evidence.SourceObserved, v.box.Evidence()); err != nil {
-		return err
-	}
-	return x.lease.Stage(ctx, evidence.StageSession)
+	return x.lease.Record(evidence.StageSandbox, evidence.SourceObserved, v.box.Evidence())
 }
 
 // run acquires the session's credentials, streams the baseline in, and lets the rein work. (A30, A31)

@@ -135,14 +135,17 @@ func exitOfRun(run queue.Run) evidence.ExitCode {
 	return evidence.ExitOf(run.State, run.Effect, run.Disposition)
 }
 
-// wait follows a run until it is final or waits for the remote or an operator. Each change of state or stage is a line.
-func (a *app) wait(ctx context.Context, h *harness.Harness, run queue.Run) (queue.Run, error) {
+// wait follows a run until it is final or waits for the remote or an operator. Each stage and each fact of it is a line.
+func (a *app) wait(ctx context.Context, h *harness.Harness, run queue.Run) (_ queue.Run, err error) {
 	out := a.progress()
 	began := time.Now()
-	last := ""
+	last, told := "", 0
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	for {
+		if told, err = a.tell(ctx, h, run.ID, began, told); err != nil && ctx.Err() == nil {
+			return run, err
+		}
 		if step := strings.TrimSuffix(string(run.State)+" "+string(run.Stage), " "); step != last {
 			last = step
 			say(out, "%8s  %s\n", seconds(time.Since(began)), clean(step, maxCell))
@@ -163,6 +166,19 @@ func (a *app) wait(ctx context.Context, h *harness.Harness, run queue.Run) (queu
 			run = next
 		}
 	}
+}
+
+// tell prints the facts after the ones that were told already, and returns how many there are.
+func (a *app) tell(ctx context.Context, h *harness.Harness, run string, began time.Time, told int) (int, error) {
+	facts, err := h.Store().Facts(ctx, run)
+	if err != nil {
+		return told, err
+	}
+	for ; told < len(facts); told++ {
+		f := facts[told]
+		say(a.progress(), "%8s  %-10s %s\n", seconds(time.Since(began)), f.Stage, clean(strings.ReplaceAll(string(f.Kind), "_", " "), maxCell))
+	}
+	return told, nil
 }
 
 const pollEvery = 100 * time.Millisecond
