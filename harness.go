@@ -161,9 +161,11 @@ func (h *Harness) Profiles() *profiles.Store { return h.profiles }
 // Config is the configuration the harness was opened with.
 func (h *Harness) Config() Config { return h.config }
 
-// Execute takes a claimed run, whose lease the worker keeps, through the chain and closes it. Whatever happens, it leaves the run
+// Execute takes a claimed run through the chain and closes it, and keeps its lease meanwhile. Whatever happens, it leaves the run
 // closed, given back, or to a reconciler; the error is for the log. It implements queue.Handler. (A1, A14)
 func (h *Harness) Execute(ctx context.Context, lease *queue.Lease) error {
+	ctx, stop := lease.Keep(ctx)
+	defer stop()
 	x := &execution{h: h, lease: lease, run: lease.Run(), log: h.log.With("run", lease.Run().ID, "epoch", lease.Epoch())}
 	return x.finish(ctx, x.chain(ctx))
 }

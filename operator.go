@@ -25,6 +25,8 @@ func (h *Harness) SettleByOperator(ctx context.Context, run string, effect evide
 		return fmt.Errorf("settle run %s: an operator and a reason are needed", run)
 	}
 	return h.takeOver(ctx, run, func(ctx context.Context, lease *queue.Lease) error {
+		ctx, stop := lease.Keep(ctx)
+		defer stop()
 		failure := lost(lease.Run())
 		settlement, err := h.ask(ctx, lease)
 		if err != nil {
@@ -55,7 +57,7 @@ func (h *Harness) SettleByOperator(ctx context.Context, run string, effect evide
 	})
 }
 
-// takeOver holds the lease of a run that has to be settled while do works on it.
+// takeOver takes the lease of a run that has to be settled for do, which keeps it as long as it works on the run.
 func (h *Harness) takeOver(ctx context.Context, run string, do func(context.Context, *queue.Lease) error) error {
 	lease, err := h.store.TakeOver(ctx, run, queue.Claimant{
 		WorkerID: h.config.Worker.ID, Nonce: h.nonce, Engine: h.config.Engine.Name,
@@ -63,9 +65,7 @@ func (h *Harness) takeOver(ctx context.Context, run string, do func(context.Cont
 	if err != nil {
 		return err
 	}
-	kept, stop := lease.Keep(ctx)
-	defer stop()
-	err = do(kept, lease)
+	err = do(ctx, lease)
 	if lease.Held() {
 		err = errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
 	}

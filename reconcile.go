@@ -16,6 +16,8 @@ import (
 // It never runs a session and never makes a commit; it finds out, from the remote, what became of the one that may have been
 // made, with a credential of its own. It implements queue.Handler. (A37, A44, B32, B34)
 func (h *Harness) Reconcile(ctx context.Context, lease *queue.Lease) error {
+	ctx, stop := lease.Keep(ctx)
+	defer stop()
 	run := lease.Run()
 	h.watch(Progress{Run: run.ID, Stage: evidence.StageReconcile, At: h.now()})
 	err := h.reconcile(ctx, lease)
