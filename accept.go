@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/internal/failpoint"
 	"github.com/rein-aharness/harness/queue"
 	"github.com/rein-aharness/harness/repotx"
 )
@@ -39,16 +41,45 @@ func (x *execution) accept(ctx context.Context, changes repotx.ChangeSet) error 
 	if err != nil {
 		return err
 	}
+	if err := x.open(ctx); err != nil {
+		return err
+	}
 	if err := x.recheck(ctx); err != nil {
 		return err
 	}
 	if err := x.record(commit, intent); err != nil {
 		return err
 	}
+	if err := failpoint.Hit(failpoint.AcceptBeforeIntent); err != nil {
+		return err
+	}
 	if err := x.lease.SaveIntent(ctx, stored(intent)); err != nil {
 		return err
 	}
+	if err := failpoint.Hit(failpoint.AcceptAfterIntent); err != nil {
+		return err
+	}
 	return x.publishIntent(ctx, intent)
+}
+
+// pausedPoll is how often a run that waits for the harness to be resumed looks.
+const pausedPoll = time.Second
+
+// open returns when publications are open, and with an error when the lease or the context has ended. A run that comes to its
+// acceptance while the harness is paused keeps its lease and waits. One that is paused later, between its recheck and the send, is
+// refused, since what was checked may not hold any more.
+func (x *execution) open(ctx context.Context) error {
+	for {
+		err := x.lease.Check(ctx)
+		if !errors.Is(err, queue.ErrPaused) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pausedPoll):
+		}
+	}
 }
 
 // intend builds the commit and says exactly what is to be published. Both dates are the emission's, so that the bytes follow from
@@ -89,7 +120,13 @@ func (x *execution) publishIntent(ctx context.Context, in repotx.Intent) error {
 	if err := x.lease.Check(ctx); err != nil {
 		return err
 	}
+	if err := failpoint.Hit(failpoint.AcceptBeforeSend); err != nil {
+		return err
+	}
 	answer, sent := x.remote.Publish(ctx, in)
+	if err := failpoint.Hit(failpoint.AcceptAfterSend); err != nil {
+		return err
+	}
 	observed, seen := x.remote.ReadBack(ctx, in)
 	confirmed := sent == nil && answer.Complete() && seen == nil && observed.Confirms(in)
 	fact := evidence.Published{

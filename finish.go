@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/internal/failpoint"
 	"github.com/rein-aharness/harness/queue"
 	"github.com/rein-aharness/harness/rein/credential"
 	"github.com/rein-aharness/harness/repotx"
@@ -131,6 +132,9 @@ func (h *Harness) conclude(ctx context.Context, lease *queue.Lease, settlement *
 
 // close signs the evidence and ends the run. (A44, A48)
 func (h *Harness) close(ctx context.Context, lease *queue.Lease, end queue.Closing) error {
+	if err := failpoint.Hit(failpoint.CloseBefore); err != nil {
+		return err
+	}
 	signer, done, err := h.signer(ctx, lease)
 	if err != nil {
 		return evidence.Fail(evidence.StageClose, evidence.CodeSigningFailed, "", err)
@@ -141,9 +145,16 @@ func (h *Harness) close(ctx context.Context, lease *queue.Lease, end queue.Closi
 		if err != nil {
 			return nil, err
 		}
-		return signer.Sign(statement)
+		envelope, err := signer.Sign(statement)
+		if err != nil {
+			return nil, err
+		}
+		return envelope, failpoint.Hit(failpoint.CloseAfterSign)
 	}
-	return lease.Close(ctx, end)
+	if err := lease.Close(ctx, end); err != nil {
+		return err
+	}
+	return failpoint.Hit(failpoint.CloseAfter)
 }
 
 // wait leaves the run to a later look at the remote, or to an operator.

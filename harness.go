@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/internal/failpoint"
 	"github.com/rein-aharness/harness/profiles"
 	"github.com/rein-aharness/harness/queue"
 	"github.com/rein-aharness/harness/rein/credential"
@@ -220,7 +221,7 @@ func (x *execution) stage(ctx context.Context, stage evidence.Stage, do func(con
 		err = x.lease.Stage(ctx, stage)
 	}
 	if err == nil {
-		err = do(ctx)
+		err = failpoint.Around(string(stage), func() error { return do(ctx) })
 	}
 	err = classify(ctx, stage, err)
 	x.h.watch(Progress{Run: x.run.ID, Stage: stage, Done: true, Err: err, At: x.h.now()})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/internal/failpoint"
 	"github.com/rein-aharness/harness/queue"
 	"github.com/rein-aharness/harness/rein/credential"
 	"github.com/rein-aharness/harness/repotx"
@@ -22,6 +23,9 @@ func (x *execution) preflight(ctx context.Context) error {
 		return err
 	}
 	x.started = true
+	if err := failpoint.Hit(failpoint.PreflightStarted); err != nil {
+		return err
+	}
 	if err := x.openRemote(ctx); err != nil {
 		return err
 	}

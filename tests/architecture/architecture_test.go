@@ -118,6 +118,8 @@ func TestEachRuleCatchesItsViolation(t *testing.T) {
 		{"failpoints are not in the shipped binary", "queue/f.go", "//go:build !failpoint\n\npackage queue\n\nconst env = \"HARNESS_FAILPOINT\"\n", "queue/f.go:5"},
 		{"failpoints are not in the shipped binary", "queue/f.go", "//go:build failpoint || linux\n\npackage queue\n\nconst env = \"HARNESS_FAILPOINT\"\n", "queue/f.go:5"},
 		{"failpoints are not in the shipped binary", "queue/f.go", imports("queue", "example.org/failpoint"), "imports example.org/failpoint"},
+		{"failpoints are not in the shipped binary", "queue/f.go", imports("queue", us+"/internal/failpoint"), ""},
+		{"failpoints are not in the shipped binary", "internal/failpoint/off.go", "package failpoint\n\nconst p = \"accept.before_send\"\n", "off.go:3"},
 		{"failpoints are not in the shipped binary", "queue/f.go", "//go:build failpoint && linux\n\npackage queue\n\nconst env = \"HARNESS_FAILPOINT\"\n", ""},
 
 		{"tests never skip", "queue/a_test.go", "package queue\n\nfunc TestA(t *T) { t.Skip() }\n", "a test skips"},

@@ -37,15 +37,21 @@ func checkProcesses(t *Tree) []Violation {
 
 const failpointTag = "failpoint"
 
+// failpoints is the package whose points the product may reach. It has text only where the build tag brings it in.
+const failpoints = "internal/failpoint"
+
 // checkFailpoints: whatever arms or names a failpoint is in a file that only the build tag brings in, so no setting of the
 // shipped binary's surroundings can stop it between two steps.
 func checkFailpoints(t *Tree) []Violation {
 	var bad []Violation
-	t.files(product, func(_ *Package, f *File) {
+	t.files(product, func(p *Package, f *File) {
 		if f.Test || needsTag(f.Build, failpointTag) {
 			return
 		}
 		for _, imported := range f.Imports {
+			if dir, ours := t.ours(imported); ours && dir == failpoints {
+				continue
+			}
 			if slices.Contains(strings.Split(imported, "/"), failpointTag) {
 				bad = append(bad, Violation{f.Path, "imports " + imported + " without the build tag " + failpointTag})
 			}
@@ -54,7 +60,8 @@ func checkFailpoints(t *Tree) []Violation {
 			if _, ok := n.(*ast.ImportSpec); ok {
 				return false
 			}
-			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && strings.Contains(strings.ToLower(lit.Value), failpointTag) {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING &&
+				(p.Dir == failpoints || strings.Contains(strings.ToLower(lit.Value), failpointTag)) {
 				bad = append(bad, Violation{t.at(lit.Pos()), "names a failpoint without the build tag " + failpointTag})
 			}
 			return true
