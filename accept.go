@@ -44,7 +44,7 @@ func (x *execution) accept(ctx context.Context, changes repotx.ChangeSet) error 
 	if err := x.open(ctx); err != nil {
 		return err
 	}
-	if err := x.recheck(ctx); err != nil {
+	if err := x.recheck(ctx, evidence.StageAccept); err != nil {
 		return err
 	}
 	if err := x.record(commit, intent); err != nil {

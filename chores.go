@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rein-aharness/harness/profiles"
 	"github.com/rein-aharness/harness/queue"
 	"github.com/rein-aharness/harness/repotx"
 )
@@ -39,15 +38,11 @@ func (h *Harness) retireFences(ctx context.Context) error {
 }
 
 func (h *Harness) retireFence(ctx context.Context, fence queue.Fence) error {
-	contract, err := fence.Run.Contract()
+	facts, err := h.store.Facts(ctx, fence.Run.ID)
 	if err != nil {
 		return err
 	}
-	ref, err := profiles.ParseRef(contract.Request.Profile)
-	if err != nil {
-		return err
-	}
-	profile, _, err := h.profiles.Get(ctx, ref)
+	contract, profile, err := h.agreedProfile(ctx, fence.Run, facts)
 	if err != nil {
 		return err
 	}

@@ -106,20 +106,21 @@ func (h *Harness) settleLost(ctx context.Context, lease *queue.Lease, failure er
 	return h.conclude(ctx, lease, &settlement, failure)
 }
 
+// reasonContradicted is why a run waits for an operator whose row, contract, profile and emission do not say the same.
+const reasonContradicted repotx.Reason = "record_contradicted"
+
 // ask asks the remote what became of a run, with the publish route of the profile that was pinned, whatever the profile's standing
-// is by now: the run is not executed any more, only found out about. Without a credential nothing is known.
+// is by now: the run is not executed any more, only found out about. Without a credential nothing is known, and neither where what is
+// stored contradicts itself: another remote would say something else.
 func (h *Harness) ask(ctx context.Context, lease *queue.Lease) (settlement repotx.Settlement, err error) {
 	run := lease.Run()
-	contract, err := run.Contract()
-	if err != nil {
-		return repotx.Settlement{}, err
-	}
-	ref, err := profiles.ParseRef(contract.Request.Profile)
-	if err != nil {
-		return repotx.Settlement{}, err
-	}
-	profile, _, err := h.profiles.Get(ctx, ref)
-	if err != nil {
+	contract, profile, err := h.agreedProfile(ctx, run, lease.Facts())
+	var refused *evidence.Failure
+	switch {
+	case errors.As(err, &refused):
+		h.log.Error("what is stored about the run is not what was emitted", "run", run.ID, "error", err)
+		return repotx.Settlement{Effect: evidence.EffectUnknown, Reason: reasonContradicted, Why: err}, nil
+	case err != nil:
 		return repotx.Settlement{}, err
 	}
 	session, remote, err := h.openRemote(ctx, lease, credential.PurposeReconcile, contract, profile.Publish)
@@ -141,4 +142,14 @@ func (h *Harness) ask(ctx context.Context, lease *queue.Lease) (settlement repot
 		return repotx.Settlement{}, err
 	}
 	return h.settleRun(ctx, lease, remote, seen.Fencing == "waived")
+}
+
+// agreedProfile reads the contract of a run and the profile it pins, whatever the profile's standing is.
+func (h *Harness) agreedProfile(ctx context.Context, run queue.Run, facts []evidence.Fact) (queue.Contract, *profiles.Profile, error) {
+	contract, ref, err := agreed(run, facts)
+	if err != nil {
+		return queue.Contract{}, nil, err
+	}
+	profile, _, err := h.profiles.Get(ctx, ref)
+	return contract, profile, err
 }

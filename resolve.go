@@ -1,8 +1,10 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/profiles"
@@ -12,7 +14,7 @@ import (
 
 // resolve finds exactly the constellation that was pinned, or refuses. Nothing is chosen here: every part is compared. (A2, A3, A4)
 func (x *execution) resolve(ctx context.Context) error {
-	resolution, contract, err := x.h.resolve(ctx, x.run)
+	resolution, contract, err := x.h.resolve(ctx, x.run, x.lease.Facts())
 	if err != nil {
 		return err
 	}
@@ -25,17 +27,10 @@ func (x *execution) resolve(ctx context.Context) error {
 	})
 }
 
-// resolve reads the contract of a run against its digests and row, and the profile it pins as it may be used now on this engine.
-func (h *Harness) resolve(ctx context.Context, run queue.Run) (profiles.Resolution, queue.Contract, error) {
-	contract, err := run.Contract()
+// resolve reads the contract of a run, and the profile it pins as it may be used now on this engine.
+func (h *Harness) resolve(ctx context.Context, run queue.Run, facts []evidence.Fact) (profiles.Resolution, queue.Contract, error) {
+	contract, ref, err := agreed(run, facts)
 	if err != nil {
-		return profiles.Resolution{}, queue.Contract{}, err
-	}
-	ref, err := profiles.ParseRef(contract.Request.Profile)
-	if err != nil {
-		return profiles.Resolution{}, queue.Contract{}, err
-	}
-	if err := rowAgrees(run, contract, ref); err != nil {
 		return profiles.Resolution{}, queue.Contract{}, err
 	}
 	resolution, err := h.profiles.Resolve(ctx, profiles.Selection{
@@ -45,22 +40,71 @@ func (h *Harness) resolve(ctx context.Context, run queue.Run) (profiles.Resoluti
 	return resolution, contract, err
 }
 
+// agreed reads the contract of a run and the profile it names, if everything that is stored about them says the same: the contract
+// by its digests, the columns that the queue goes by, and the emission as the evidence has it. No one of them can be exchanged
+// without the others. (A3)
+func agreed(run queue.Run, facts []evidence.Fact) (queue.Contract, profiles.Ref, error) {
+	contract, err := run.Contract()
+	if err != nil {
+		return queue.Contract{}, profiles.Ref{}, err
+	}
+	ref, err := profiles.ParseRef(contract.Request.Profile)
+	if err != nil {
+		return queue.Contract{}, profiles.Ref{}, err
+	}
+	if err := rowAgrees(run, contract, ref); err != nil {
+		return queue.Contract{}, profiles.Ref{}, err
+	}
+	return contract, ref, emissionAgrees(run, facts)
+}
+
+// stated is one thing that is said in two places.
+type stated struct{ name, here, there string }
+
 // rowAgrees compares the columns that the queue goes by with the contract that the evidence goes by.
 func rowAgrees(run queue.Run, contract queue.Contract, ref profiles.Ref) error {
-	for _, pin := range []struct{ name, row, contract string }{
+	r := contract.Request
+	return compare("the run's row and its contract differ", []stated{
 		{"repository", run.Repository, contract.Pins.Repository},
 		{"baseline", run.Baseline, contract.Pins.Baseline},
-		{"base_ref", run.BaseRef, contract.Request.BaseRef},
-		{"target_ref", run.TargetRef, contract.Request.TargetRef},
+		{"base_ref", run.BaseRef, r.BaseRef},
+		{"target_ref", run.TargetRef, r.TargetRef},
 		{"profile", run.Profile, ref.Revision()},
 		{"profile", run.ProfileDigest, ref.Digest},
 		{"profile", run.ProfileDigest, contract.Pins.Profile},
-		{"proof", run.Proof, contract.Request.Proof},
+		{"proof", run.Proof, r.Proof},
+		{"attended", fmt.Sprint(run.Attended), fmt.Sprint(r.Attended)},
+		{"operator", run.Operator, r.Operator},
+		{"supersedes", run.Supersedes, r.Supersedes},
+		{"definition", run.Definition, r.Definition},
+		{"trigger_key", run.TriggerKey, r.TriggerKey},
+		{"operation_key", run.OperationKey, cmp.Or(r.OperationKey, r.TriggerKey)},
 		{"request", run.RequestDigest, contract.RequestDigest},
-	} {
-		if pin.row != pin.contract {
-			return evidence.Fail(evidence.StageResolve, evidence.CodePinMismatch, pin.name,
-				errors.New("the run's row and its contract differ"))
+	})
+}
+
+// emissionAgrees compares the run's row with the first fact of its evidence, which every later fact is bound to.
+func emissionAgrees(run queue.Run, facts []evidence.Fact) error {
+	emitted, found, err := evidence.First[evidence.Emitted](facts)
+	if err != nil {
+		return evidence.Fail(evidence.StageResolve, evidence.CodePinMismatch, "emission", err)
+	}
+	if !found {
+		return evidence.Fail(evidence.StageResolve, evidence.CodePinMismatch, "emission", errors.New("there is no evidence of the emission"))
+	}
+	return compare("the run's row and the evidence of its emission differ", []stated{
+		{"repository", run.Repository, emitted.Repository},
+		{"baseline", run.Baseline, emitted.Baseline},
+		{"profile", run.ProfileDigest, emitted.ProfileDigest},
+		{"request", run.RequestDigest, emitted.RequestDigest},
+		{"contract", run.ContractDigest, emitted.ContractDigest},
+	})
+}
+
+func compare(differ string, pairs []stated) error {
+	for _, p := range pairs {
+		if p.here != p.there {
+			return evidence.Fail(evidence.StageResolve, evidence.CodePinMismatch, p.name, errors.New(differ))
 		}
 	}
 	return nil
@@ -90,22 +134,28 @@ func (x *execution) admit(ctx context.Context) error {
 	return x.h.venue.Check(ctx, x.profile.Sandbox)
 }
 
-// recheck resolves the run again from what the database says now, right before acceptance: the row, the contract and the profile
-// must be what they were. (A3, B25)
-func (x *execution) recheck(ctx context.Context) error {
+// recheck resolves the run again from what the database says now: right before the first thing is created for it, and right before
+// acceptance. The row, the contract and the profile must be what they were; a refusal belongs to the stage that asks. (A3, B25)
+func (x *execution) recheck(ctx context.Context, stage evidence.Stage) error {
+	err := x.unchanged(ctx)
+	var f *evidence.Failure
+	if errors.As(err, &f) {
+		return evidence.Fail(stage, f.Code, f.Subject, err)
+	}
+	return err
+}
+
+func (x *execution) unchanged(ctx context.Context) error {
 	now, err := x.h.store.Run(ctx, x.run.ID)
 	if err != nil {
 		return err
 	}
-	if now.ContractDigest != x.run.ContractDigest {
-		return evidence.Fail(evidence.StageAccept, evidence.CodePinMismatch, "contract", errors.New("the contract was replaced during the session"))
-	}
-	resolution, contract, err := x.h.resolve(ctx, now)
+	resolution, contract, err := x.h.resolve(ctx, now, x.lease.Facts())
 	if err != nil {
 		return err
 	}
 	if contract.Pins != x.contract.Pins || resolution.Pins != parts(x.contract.Pins) {
-		return evidence.Fail(evidence.StageAccept, evidence.CodePinMismatch, "profile", errors.New("the profile was replaced during the session"))
+		return evidence.Fail(evidence.StageResolve, evidence.CodePinMismatch, "contract", errors.New("it was replaced since the claim"))
 	}
 	return nil
 }

@@ -6,12 +6,13 @@ import (
 	"fmt"
 
 	"github.com/rein-aharness/harness/evidence"
-	"github.com/rein-aharness/harness/profiles"
+	"github.com/rein-aharness/harness/queue"
 	"github.com/rein-aharness/harness/repotx"
 )
 
-// The remote checks of a verification, in the order of its report.
+// The checks that a deployment adds to those of evidence.VerifyOffline, in the order of its report.
 const (
+	CheckRow          = "row"           // what lists and views go by says what the evidence says
 	CheckRemoteFence  = "remote_fence"  // the run's fence says what the evidence says
 	CheckRemoteBranch = "remote_branch" // the branch holds the accepted commit, or went on from it
 )
@@ -24,52 +25,118 @@ type VerifyOptions struct {
 }
 
 // Trust reads the deployment's trust file.
-func (h *Harness) Trust() (evidence.Trust, error) { return evidence.LoadTrust(h.config.Signing.TrustFile) }
+func (h *Harness) Trust() (evidence.Trust, error) {
+	return evidence.LoadTrust(h.config.Signing.TrustFile)
+}
 
 // Record collects everything that is stored about a run, for its verification or export. Nothing in it is trusted.
 func (h *Harness) Record(ctx context.Context, id string) (evidence.Record, error) {
+	_, record, err := h.record(ctx, id)
+	return record, err
+}
+
+func (h *Harness) record(ctx context.Context, id string) (queue.Run, evidence.Record, error) {
 	run, err := h.store.Run(ctx, id)
 	if err != nil {
-		return evidence.Record{}, err
+		return queue.Run{}, evidence.Record{}, err
 	}
-	facts, err := h.store.Facts(ctx, id)
-	if err != nil {
-		return evidence.Record{}, err
+	record := evidence.Record{Run: id, Envelope: run.Statement, Contract: run.ContractBytes}
+	record.Facts, err = h.store.Facts(ctx, id)
+	switch {
+	case errors.Is(err, evidence.ErrFactMalformed):
+		record.Unreadable = err // for the verification to say, as that there are none
+	case err != nil && !errors.Is(err, queue.ErrNotFound):
+		return queue.Run{}, evidence.Record{}, err
 	}
-	record := evidence.Record{Run: id, Facts: facts, Envelope: run.Statement, Contract: run.ContractBytes}
 	intent, found, err := h.store.Intent(ctx, id)
 	if err != nil {
-		return evidence.Record{}, err
+		return queue.Run{}, evidence.Record{}, err
 	}
 	if found {
-		record.Pack = intent.Pack
-		if record.Commit, err = repotx.CommitBytes(intent.Pack, intent.Commit); err != nil {
-			return evidence.Record{}, err
-		}
+		record.Pack, record.Commit = intent.Pack, intendedCommit(record.Facts, intent.Pack)
 	}
 	// A profile that is gone, or was replaced, is for the verification to say.
 	record.Profile, err = h.profiles.Content(ctx, run.Profile)
 	if err != nil && evidence.CodeOf(err) != evidence.CodeProfileUnknown {
-		return evidence.Record{}, err
+		return queue.Run{}, evidence.Record{}, err
 	}
-	return record, nil
+	return run, record, nil
 }
 
-// Verify recomputes everything about a run that can be recomputed: from the record and the trust file alone, and, if asked, from
-// its remote as it is now. A later legitimate change does not invalidate it; one that contradicts it does. (A20, A35)
+// intendedCommit takes the commit that the facts name from the stored pack. nil when it is not in there: then the pack is not the
+// intended one, which the verification finds by its digest.
+func intendedCommit(facts []evidence.Fact, pack []byte) []byte {
+	intended, found, err := evidence.Last[evidence.Intended](facts)
+	if err != nil || !found {
+		return nil
+	}
+	content, err := repotx.CommitBytes(pack, intended.Commit)
+	if err != nil {
+		return nil
+	}
+	return content
+}
+
+// Verify recomputes everything about a run that can be recomputed: from the record and the trust file, from the run's row, and, if
+// asked, from its remote as it is now. A later legitimate change does not invalidate it; one that contradicts it does. (A20, A35)
 func (h *Harness) Verify(ctx context.Context, id string, options VerifyOptions) (evidence.Report, error) {
-	record, err := h.Record(ctx, id)
+	run, record, err := h.record(ctx, id)
 	if err != nil {
 		return evidence.Report{}, err
 	}
 	report := evidence.VerifyOffline(record, options.Trust)
+	report.Add(checkRow(run, record.Facts))
 	if !options.Remote {
 		return report, nil
 	}
-	return report, h.verifyRemote(ctx, record, &report)
+	return report, h.verifyRemote(ctx, run, record, &report)
 }
 
-func (h *Harness) verifyRemote(ctx context.Context, record evidence.Record, report *evidence.Report) error {
+// checkRow holds the run's row, which every list and view goes by, against the evidence.
+func checkRow(run queue.Run, facts []evidence.Fact) evidence.Check {
+	check := evidence.Check{Name: CheckRow, Scope: evidence.ScopeOffline, Result: evidence.ResultPass, Detail: "the run's row says what the evidence says"}
+	if err := rowClosed(run, facts); err != nil {
+		check.Result, check.Detail = evidence.ResultFail, err.Error()
+	}
+	return check
+}
+
+func rowClosed(run queue.Run, facts []evidence.Fact) error {
+	if _, _, err := agreed(run, facts); err != nil {
+		return err
+	}
+	closed, found, err := evidence.Last[evidence.Closed](facts)
+	switch {
+	case err != nil:
+		return err
+	case !found && !run.State.Final():
+		return nil
+	case !found:
+		return errors.New("the run's row is final, and the evidence is not closed")
+	}
+	result, err := queue.DecodeResult(run.Result)
+	if err != nil {
+		return err
+	}
+	ended := closed.Stage
+	if closed.State == evidence.StateCompleted {
+		ended = ""
+	}
+	return compare("the run's row and its evidence differ", []stated{
+		{"state", string(run.State), string(closed.State)},
+		{"effect", string(run.Effect), string(closed.Effect)},
+		{"stage", string(run.FailedStage), string(ended)},
+		{"code", string(run.Code), string(closed.Code)},
+		{"disposition", string(run.Disposition), string(closed.Disposition)},
+		{"result", result.Run, run.ID},
+		{"result", string(result.State), string(closed.State)},
+		{"result", string(result.Effect), string(closed.Effect)},
+		{"result", string(result.Code), string(closed.Code)},
+		{"result", string(result.Disposition), string(closed.Disposition)},
+	})
+}
+
+func (h *Harness) verifyRemote(ctx context.Context, run queue.Run, record evidence.Record, report *evidence.Report) error {
 	add := func(name string, result evidence.Result, format string, args ...any) {
 		report.Add(evidence.Check{Name: name, Scope: evidence.ScopeRemote, Result: result, Detail: fmt.Sprintf(format, args...)})
 	}
@@ -82,23 +149,15 @@ func (h *Harness) verifyRemote(ctx context.Context, record evidence.Record, repo
 		add(CheckRemoteFence, evidence.ResultNotEvaluated, "the facts do not say what to look for: %v", err)
 		return nil
 	}
-	run, err := h.store.Run(ctx, record.Run)
-	if err != nil {
-		return err
-	}
-	contract, err := run.Contract()
-	if err != nil {
-		add(CheckRemoteFence, evidence.ResultFail, "the stored contract is not the run's: %v", err)
+	// A credential is taken to no remote but the one that the run was emitted for.
+	contract, profile, err := h.agreedProfile(ctx, run, record.Facts)
+	var refused *evidence.Failure
+	switch {
+	case errors.As(err, &refused):
+		add(CheckRemoteFence, evidence.ResultFail, "what is stored does not say which remote to ask: %v", err)
 		return nil
-	}
-	ref, err := profiles.ParseRef(contract.Request.Profile)
-	if err != nil {
+	case err != nil:
 		return err
-	}
-	profile, _, err := h.profiles.Get(ctx, ref)
-	if err != nil {
-		add(CheckRemoteFence, evidence.ResultFail, "the profile that names the publish route is not the pinned one: %v", err)
-		return nil
 	}
 	repository, err := repotx.Canonical(contract.Request.Repository)
 	if err != nil {

@@ -137,9 +137,21 @@ func TestKindsAreTheBodies(t *testing.T) {
 
 func bodies() []evidence.Body {
 	return []evidence.Body{
-		evidence.Emitted{Actor: evidence.ActorAgent}, evidence.Claimed{}, evidence.Resolved{}, evidence.Admitted{}, evidence.Started{},
-		evidence.Preflighted{}, evidence.Sandboxed{Actor: evidence.ActorAgent}, evidence.SessionEnded{}, evidence.Captured{},
-		evidence.TornDown{}, evidence.Intended{}, evidence.Published{}, evidence.Settled{}, evidence.Cancelled{}, evidence.Closed{},
+		evidence.Emitted{Actor: evidence.ActorAgent},
+		evidence.Claimed{},
+		evidence.Resolved{},
+		evidence.Admitted{},
+		evidence.Started{},
+		evidence.Preflighted{},
+		evidence.Sandboxed{Actor: evidence.ActorAgent},
+		evidence.SessionEnded{},
+		evidence.Captured{},
+		evidence.TornDown{},
+		evidence.Intended{},
+		evidence.Published{},
+		evidence.Settled{},
+		evidence.Cancelled{},
+		evidence.Closed{},
 		evidence.Failed{},
 	}
 }

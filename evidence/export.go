@@ -53,6 +53,9 @@ type exportLine struct {
 
 // WriteExport writes a record. When trust has the key that the envelope names, its public key is added as a hint.
 func WriteExport(w io.Writer, rec Record, trust Trust) error {
+	if rec.Unreadable != nil {
+		return fmt.Errorf("exporting: %w", rec.Unreadable)
+	}
 	lines := []exportLine{{Type: lineHeader, Version: exportVersion, Run: rec.Run}}
 	for _, f := range rec.Facts {
 		data, err := f.Encode()

@@ -57,7 +57,8 @@ var rules = []rule{
 	{KindSessionEnded, SessionEnded{}, []Stage{StageSession}, []Source{SourceObserved, SourceReported}, []Kind{KindSandboxed}},
 	{KindCaptured, Captured{}, []Stage{StageCapture}, []Source{SourceObserved, SourceReported}, []Kind{KindSessionEnded}},
 	{
-		KindTornDown, TornDown{},
+		KindTornDown,
+		TornDown{},
 		[]Stage{StageTeardown, StageReconcile},
 		[]Source{SourceObserved, SourceNotObserved},
 		[]Kind{KindStarted},
@@ -65,7 +66,8 @@ var rules = []rule{
 	{KindIntended, Intended{}, []Stage{StageAccept}, []Source{SourceObserved}, acceptanceNeeds},
 	{KindPublished, Published{}, []Stage{StageAccept}, []Source{SourceObserved}, []Kind{KindIntended}},
 	{
-		KindSettled, Settled{},
+		KindSettled,
+		Settled{},
 		[]Stage{StageAccept, StageClose, StageReconcile},
 		[]Source{SourceObserved, SourceDeclared},
 		[]Kind{KindClaimed},

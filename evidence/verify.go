@@ -14,13 +14,15 @@ import (
 
 // Record is everything about one run that can be verified away from where it ran. Nothing in it is trusted.
 type Record struct {
-	Run      string
-	Facts    []Fact
-	Envelope []byte // the signed statement; empty when the run is not closed
-	Profile  []byte // canonical bytes of the profile revision; optional
-	Contract []byte // canonical bytes of the contract; optional
-	Commit   []byte // the commit object's content, without git's header; optional
-	Pack     []byte // optional
+	Run   string
+	Facts []Fact
+	// Unreadable is why what is stored after Facts is no fact; nil when all of it was read. It fails the chain.
+	Unreadable error
+	Envelope   []byte // the signed statement; empty when the run is not closed
+	Profile    []byte // canonical bytes of the profile revision; optional
+	Contract   []byte // canonical bytes of the contract; optional
+	Commit     []byte // the commit object's content, without git's header; optional
+	Pack       []byte // optional
 }
 
 // VerifyOffline recomputes everything about a run that can be recomputed without the harness and without the remote. It never stops
@@ -60,6 +62,10 @@ func (v *verification) add(name string, result Result, format string, args ...an
 }
 
 func (v *verification) chain() {
+	if err := v.rec.Unreadable; err != nil {
+		v.add(CheckChain, ResultFail, "%v", err)
+		return
+	}
 	if err := VerifyChain(v.rec.Run, v.rec.Facts); err != nil {
 		v.add(CheckChain, ResultFail, "%v", err)
 		return

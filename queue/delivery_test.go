@@ -170,8 +170,10 @@ func TestDeliveryNobodyCanMakeStaysPendingAndSaysWhy(t *testing.T) {
 		require.Contains(t, d.LastError, "no such endpoint")
 	}
 	for _, bad := range []queue.Endpoint{
-		{Name: "x", URL: "ftp://h/", KeyFile: "k"}, {Name: "x", URL: "https://u:p@h/", KeyFile: "k"},
-		{Name: "", URL: "https://h/", KeyFile: "k"}, {Name: "x", URL: "https://h/"},
+		{Name: "x", URL: "ftp://h/", KeyFile: "k"},
+		{Name: "x", URL: "https://u:p@h/", KeyFile: "k"},
+		{Name: "", URL: "https://h/", KeyFile: "k"},
+		{Name: "x", URL: "https://h/"},
 	} {
 		_, err := queue.Open(t.Context(), queue.Config{URL: url, Endpoints: []queue.Endpoint{bad}})
 		require.Error(t, err)

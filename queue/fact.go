@@ -9,11 +9,12 @@ import (
 	"github.com/rein-aharness/harness/evidence"
 )
 
-// Facts reads the evidence chain of a run in its order. It is not verified here.
+// Facts reads the evidence chain of a run in its order. It is not verified here. What is stored and is no fact is an error that wraps
+// evidence.ErrFactMalformed; the facts before it are returned beside it.
 func (s *Store) Facts(ctx context.Context, run string) ([]evidence.Fact, error) {
 	facts, err := loadFacts(ctx, s.pool, run)
 	if err != nil {
-		return nil, err
+		return facts, err
 	}
 	if len(facts) == 0 {
 		return nil, ErrNotFound
@@ -22,21 +23,41 @@ func (s *Store) Facts(ctx context.Context, run string) ([]evidence.Fact, error) 
 }
 
 func loadFacts(ctx context.Context, q querier, run string) ([]evidence.Fact, error) {
-	rows, err := q.Query(ctx, `SELECT bytes FROM run_fact WHERE run_id = $1 ORDER BY seq`, run)
+	rows, err := q.Query(ctx, `SELECT seq, digest, bytes FROM run_fact WHERE run_id = $1 ORDER BY seq`, run)
 	if err != nil {
 		return nil, fmt.Errorf("read the facts of run %s: %w", run, err)
 	}
-	stored, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	stored, err := pgx.CollectRows(rows, pgx.RowToStructByPos[storedFact])
 	if err != nil {
 		return nil, fmt.Errorf("read the facts of run %s: %w", run, err)
 	}
-	facts := make([]evidence.Fact, len(stored))
-	for i, data := range stored {
-		if facts[i], err = evidence.DecodeFact(data); err != nil {
-			return nil, fmt.Errorf("fact %d of run %s: %w", i+1, run, err)
+	facts := make([]evidence.Fact, 0, len(stored))
+	for i, row := range stored {
+		f, err := row.fact()
+		if err != nil {
+			return facts, fmt.Errorf("fact %d of run %s: %w", i+1, run, err)
 		}
+		facts = append(facts, f)
 	}
 	return facts, nil
+}
+
+// storedFact is a row of run_fact. Seq and Digest stand in Bytes too.
+type storedFact struct {
+	Seq    int
+	Digest string
+	Bytes  []byte
+}
+
+func (s storedFact) fact() (evidence.Fact, error) {
+	f, err := evidence.DecodeFact(s.Bytes)
+	if err != nil {
+		return evidence.Fact{}, err
+	}
+	if f.Seq != s.Seq || f.Digest != s.Digest {
+		return evidence.Fact{}, fmt.Errorf("%w: its row has another number or digest", evidence.ErrFactMalformed)
+	}
+	return f, nil
 }
 
 // storeFacts appends what the store does not have yet. The caller holds the run's row. When a commit's answer was lost, some of the

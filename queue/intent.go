@@ -94,7 +94,8 @@ func (s *Store) Intent(ctx context.Context, run string) (in Intent, found bool, 
 
 func readIntent(ctx context.Context, q interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, run string) (Intent, error) {
+}, run string,
+) (Intent, error) {
 	var in Intent
 	err := q.QueryRow(ctx, `
 		SELECT transaction_id, epoch, target_ref, old_value, base_ref, base_commit, commit_hash, fence_ref, fence_value, pack,

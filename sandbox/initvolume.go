@@ -102,8 +102,10 @@ func (v *Venue) withCarrier(ctx context.Context, image string, f func(ctx contex
 		created, err := v.docker.ContainerCreate(ctx,
 			&container.Config{
 				Image: image, Cmd: []string{guest.InitPath}, NetworkDisabled: true,
-				Labels: map[string]string{labelEngine: v.cfg.Engine, labelInit: v.binary.digest,
-					labelExpires: strconv.FormatInt(time.Now().Add(10*carrierPatience).Unix(), 10)},
+				Labels: map[string]string{
+					labelEngine: v.cfg.Engine, labelInit: v.binary.digest,
+					labelExpires: strconv.FormatInt(time.Now().Add(10*carrierPatience).Unix(), 10),
+				},
 			},
 			&container.HostConfig{
 				NetworkMode: "none",

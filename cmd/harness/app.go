@@ -55,7 +55,8 @@ func (a *app) open(ctx context.Context, options harness.Options) (*harness.Harne
 			return nil, err
 		}
 	}
-	return harness.Open(ctx, config, options)
+	h, err := harness.Open(ctx, config, options)
+	return h, unavailable(err)
 }
 
 // with opens the parts that the options name, for one use.

@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"time"
 
 	"github.com/rein-aharness/harness"
 	"github.com/rein-aharness/harness/evidence"
@@ -133,62 +130,6 @@ func (a *app) sayEmitted(run queue.Run, created bool) error {
 // exitOfRun is the exit code for a run as it is.
 func exitOfRun(run queue.Run) evidence.ExitCode {
 	return evidence.ExitOf(run.State, run.Effect, run.Disposition)
-}
-
-// wait follows a run until it is final or waits for the remote or an operator. Each stage and each fact of it is a line.
-func (a *app) wait(ctx context.Context, h *harness.Harness, run queue.Run) (_ queue.Run, err error) {
-	out := a.progress()
-	began := time.Now()
-	last, told := "", 0
-	waiting, stop := context.WithCancel(ctx)
-	defer stop()
-	for {
-		if told, err = a.tell(ctx, h, run.ID, began, told); err != nil && ctx.Err() == nil {
-			return run, err
-		}
-		if step := strings.TrimSuffix(string(run.State)+" "+string(run.Stage), " "); step != last {
-			last = step
-			say(out, "%8s  %s\n", seconds(time.Since(began)), clean(step, maxCell))
-		}
-		if run.State.Final() || run.NextCheckAt != nil {
-			return run, nil
-		}
-		select {
-		case <-waiting.Done():
-			return run, &ended{evidence.ExitUnknown, fmt.Errorf("run %s is not over: %w", run.ID, context.Cause(ctx))}
-		case <-time.After(pollEvery):
-		}
-		next, err := h.Store().Run(ctx, run.ID)
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return run, err
-		}
-		if err == nil {
-			run = next
-		}
-	}
-}
-
-// tell prints the facts after the ones that were told already, and returns how many there are.
-func (a *app) tell(ctx context.Context, h *harness.Harness, run string, began time.Time, told int) (int, error) {
-	facts, err := h.Store().Facts(ctx, run)
-	if err != nil {
-		return told, err
-	}
-	for ; told < len(facts); told++ {
-		f := facts[told]
-		say(a.progress(), "%8s  %-10s %s\n", seconds(time.Since(began)), f.Stage, clean(strings.ReplaceAll(string(f.Kind), "_", " "), maxCell))
-	}
-	return told, nil
-}
-
-const pollEvery = 100 * time.Millisecond
-
-// progress is where the lines go that tell how a run goes on: standard output, unless that holds a document.
-func (a *app) progress() io.Writer {
-	if a.JSON {
-		return a.err
-	}
-	return a.out
 }
 
 // preview is the JSON of a dry run.

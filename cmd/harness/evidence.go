@@ -56,8 +56,12 @@ func (c evidenceShowCmd) Run(ctx context.Context, a *app) error {
 		if a.JSON {
 			return a.printJSON(evidenceView{Run: run.ID, Facts: facts})
 		}
-		if err := printTimeline(a.out, factViews(facts)); err != nil {
-			return err
+		for _, f := range facts {
+			err := a.printf("%d  %s  epoch %d  %s  %s  %s\n    %s\n", f.Seq, clean(f.At, maxCell), f.Epoch, clean(string(f.Stage), maxCell),
+				clean(string(f.Kind), maxCell), clean(string(f.Source), maxCell), clean(string(f.Body), len(f.Body)*longestEscape))
+			if err != nil {
+				return err
+			}
 		}
 		signed := "not signed: the run is not closed"
 		if len(run.Statement) > 0 {

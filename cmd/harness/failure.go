@@ -16,13 +16,16 @@ import (
 )
 
 // usageError is a command line that is wrong, beyond what kong can see.
-type usageError struct{ err error }
+type usageError struct {
+	err     error
+	command string // whose help says how it should be
+}
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
 // misuse makes a usageError.
-func misuse(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+func misuse(format string, args ...any) error { return &usageError{err: fmt.Errorf(format, args...)} }
 
 // ended carries an exit code that comes from how a run, a check or a verification ended. Without an error in it everything is
 // printed already.
@@ -46,6 +49,15 @@ func endWith(code evidence.ExitCode) error {
 		return nil
 	}
 	return &ended{code: code}
+}
+
+// unavailable marks an error of a part that could not be reached or used. A schema of another version is not that: waiting does
+// not help.
+func unavailable(err error) error {
+	if err == nil || errors.Is(err, queue.ErrSchemaOlder) || errors.Is(err, queue.ErrSchemaNewer) {
+		return err
+	}
+	return &ended{evidence.ExitUnavailable, err}
 }
 
 // exitOf gives the exit code of a command by its error. How a run ended comes as an *ended; another failure is the command's own.
@@ -112,6 +124,10 @@ func advice(err error) string {
 		}
 		return command + " --help"
 	}
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return usage.command + " --help"
+	}
 	for _, known := range []struct {
 		is   error
 		next string
@@ -133,10 +149,9 @@ func advice(err error) string {
 	if errors.As(err, &failure) {
 		return adviceFor(failure.Code)
 	}
-	var network net.Error
 	switch {
-	case errors.As(err, &network):
-		return "a part does not answer; harness doctor says which and how to mend it"
+	case exitOf(err) == evidence.ExitUnavailable:
+		return "a part cannot be used; harness doctor says which and how to mend it"
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return "name a file that is there and readable"
 	}

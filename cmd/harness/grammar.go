@@ -71,7 +71,12 @@ func run(args []string, s streams) evidence.ExitCode {
 
 	a := &app{streams: s, Globals: g.Globals, parser: parser}
 	command.BindTo(ctx, (*context.Context)(nil))
-	return s.report(command.Run(a))
+	err = command.Run(a)
+	var usage *usageError
+	if errors.As(err, &usage) {
+		usage.command = command.Selected().FullPath()
+	}
+	return s.report(err)
 }
 
 // report prints an error with what to do next, and gives its exit code.

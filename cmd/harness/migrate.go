@@ -22,7 +22,7 @@ func (migrateCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := harness.Migrate(ctx, config); err != nil {
+	if err := unavailable(harness.Migrate(ctx, config)); err != nil {
 		return err
 	}
 	if a.JSON {

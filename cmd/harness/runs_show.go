@@ -31,7 +31,7 @@ func (c runsListCmd) filter() (queue.Filter, error) {
 	if strings.Contains(c.Repository, ":") {
 		repository, err := repotx.Canonical(c.Repository)
 		if err != nil {
-			return f, &usageError{err}
+			return f, &usageError{err: err}
 		}
 		f.Repository = repository.ID
 	}
@@ -73,6 +73,8 @@ type runDetail struct {
 	Timeline   []factView      `json:"timeline"`
 	Commit     *commitView     `json:"commit"` // null: no commit was made
 	Deliveries []deliveryView  `json:"deliveries"`
+
+	facts []evidence.Fact
 }
 
 // factView is the JSON of one fact of a timeline.
@@ -152,7 +154,7 @@ func detailOf(ctx context.Context, h *harness.Harness, run queue.Run) (runDetail
 	if err != nil {
 		return detail, err
 	}
-	detail.Timeline = factViews(facts)
+	detail.Timeline, detail.facts = factViews(facts), facts
 	intended, found, err := evidence.Last[evidence.Intended](facts)
 	if err != nil {
 		return detail, err
@@ -221,7 +223,7 @@ func (a *app) printDetail(run queue.Run, d runDetail) error {
 	if err := a.printf("timeline\n"); err != nil {
 		return err
 	}
-	if err := printTimeline(a.out, d.Timeline); err != nil {
+	if err := printTimeline(a.out, d.facts); err != nil {
 		return err
 	}
 	if d.Run.Waiting != nil {
@@ -271,11 +273,15 @@ func printCommit(t *table, c *commitView) {
 	t.field("changes", fmt.Sprintf("%d files, %d insertions, %d deletions", c.ChangedCount, c.Insertions, c.Deletions))
 }
 
-// printTimeline prints facts one to a line; what was not observed says so.
-func printTimeline(w io.Writer, facts []factView) error {
+// printTimeline prints facts one to a line.
+func printTimeline(w io.Writer, facts []evidence.Fact) error {
 	t := newTable(w)
 	for _, f := range facts {
-		t.row("  "+f.At, f.Stage, f.Kind, f.Source, string(f.Body))
+		text, err := summary(f)
+		if err != nil {
+			return err
+		}
+		t.row("  "+f.At, fmt.Sprintf("epoch %d", f.Epoch), string(f.Stage), text)
 	}
 	return t.flush()
 }

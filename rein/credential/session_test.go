@@ -316,7 +316,9 @@ func TestNothingThatIsPrintedShowsAValue(t *testing.T) {
 	require.NoError(t, err)
 	for _, thing := range []any{
 		material, &material, material.Value, &material.Value, session, client,
-		[]credential.Material{material}, map[string]credential.Secret{"x": material.Value}, struct{ hidden credential.Secret }{material.Value},
+		[]credential.Material{material},
+		map[string]credential.Secret{"x": material.Value},
+		struct{ hidden credential.Secret }{material.Value},
 	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			text := fmt.Sprintf(verb, thing)

@@ -10,27 +10,48 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "harness-binary-")
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, "harness"), nil
-})
+// binary is one build of the command, made once per test process.
+type binary struct {
+	tags string
+	once sync.Once
+	path string
+	err  error
+}
 
-var compile sync.Once
+var (
+	released   = &binary{}
+	failpoints = &binary{tags: "failpoint"}
+)
 
 // Binary builds the real binary once per test process, as it is released: static, since it is the sandbox's init too.
 func Binary(t testing.TB) string {
 	t.Helper()
-	path, err := build()
-	require.NoError(t, err)
-	compile.Do(func() {
-		command := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./cmd/harness")
+	return released.build(t)
+}
+
+// FailpointBinary is the same with the points at which a test can end it.
+func FailpointBinary(t testing.TB) string {
+	t.Helper()
+	return failpoints.build(t)
+}
+
+func (b *binary) build(t testing.TB) string {
+	t.Helper()
+	b.once.Do(func() {
+		dir, err := os.MkdirTemp("", "harness-binary-")
+		if err != nil {
+			b.err = err
+			return
+		}
+		b.path = filepath.Join(dir, "harness")
+		command := exec.Command("go", "build", "-trimpath", "-tags="+b.tags, "-ldflags=-s -w", "-o", b.path, "./cmd/harness")
 		command.Dir = root(t)
 		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		output, err := command.CombinedOutput()
-		require.NoError(t, err, "%s", output)
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Logf("%s", output)
+			b.err = err
+		}
 	})
-	return path
+	require.NoError(t, b.err)
+	return b.path
 }
