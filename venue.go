@@ -82,7 +82,7 @@ func (v *venue) run(ctx context.Context) error {
 	log := newLogWriter(ctx, x.lease)
 	ended, err := rein.Run(ctx, v.box, rein.Session{
 		Run: x.run.ID, Spec: x.profile.Rein, Model: x.profile.Model, Tools: x.profile.Tools, Task: x.contract.Request.Task,
-		Materials: v.materials, LogBytes: x.profile.Limits.LogBytes,
+		Materials: v.materials, LogBytes: min(x.profile.Limits.LogBytes, x.h.config.Retention.SessionLogBytes),
 	}, log)
 	err = errors.Join(err, log.Close())
 	if v.session != nil {
