@@ -103,15 +103,41 @@ func (s *Sandbox) Destroy(ctx context.Context) (evidence.TornDown, error) {
 	s.torn.Lock()
 	defer s.torn.Unlock()
 	s.sealed.Store(true)
+	torn := evidence.TornDown{Quiesced: s.quiesced.Load()}
 	if s.wire != nil {
 		s.wire.close()
+		// The init ends by itself now and the engine removes what is left. Forcing it at the same time can wedge the engine's shim for
+		// half a minute: seen under gVisor, with the host processes of many guest processes ending at once.
+		if s.venue.goneWithin(ctx, s.container, endsByItself) {
+			torn.ContainerGone, torn.VolumesGone = true, true
+			return torn, nil
+		}
 	}
-	torn := evidence.TornDown{Quiesced: s.quiesced.Load()}
 	if err := s.venue.remove(ctx, s.container); err != nil {
 		return torn, evidence.Fail(evidence.StageTeardown, evidence.CodeTeardownFailed, s.container, err)
 	}
 	torn.ContainerGone, torn.VolumesGone = true, true
 	return torn, nil
+}
+
+// endsByItself is how long a container may take to end after its wire before it is forced.
+const endsByItself = 5 * time.Second
+
+// goneWithin watches until the engine no longer knows the container. When it cannot tell, it says no.
+func (v *Venue) goneWithin(ctx context.Context, id string, limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		_, err := v.docker.ContainerInspect(ctx, id)
+		if cerrdefs.IsNotFound(err) {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(pause):
+		}
+	}
 }
 
 // remove takes a container away in whatever state it is, and sees it gone.

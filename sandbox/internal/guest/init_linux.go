@@ -18,10 +18,12 @@ import (
 const maxStreams = 64
 
 type initd struct {
-	opts   Options
-	reaper *reaper
-	spawn  sync.Mutex // one start at a time: the oom score is the process's, not the thread's
-	sealed bool       // under spawn
+	opts    Options
+	reaper  *reaper
+	session *thread    // with the session's uid: to signal its processes, and to write into its folders
+	low     *thread    // with the session's priority: to start its processes from
+	spawn   sync.Mutex // one start at a time: the oom score is the process's, not the thread's
+	sealed  bool       // under spawn
 }
 
 // runInit is PID 1. It returns only with an error, or when the wire is gone.
@@ -46,6 +48,13 @@ func runInit(args []string) error {
 		return fmt.Errorf("%s: wire: %w", Command, err)
 	}
 	d := &initd{opts: opts, reaper: newReaper()}
+	if d.session, err = sessionThread(opts.UID, opts.GID); err != nil {
+		return fmt.Errorf("%s: %w", Command, err)
+	}
+	if d.low, err = lowThread(); err != nil {
+		return fmt.Errorf("%s: %w", Command, err)
+	}
+	keepThreads(spareThreads)
 	go d.reaper.run()
 	slots := make(chan struct{}, maxStreams)
 	for {

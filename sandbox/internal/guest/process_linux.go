@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"path"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,32 +16,6 @@ import (
 
 	"github.com/rein-aharness/harness/sandbox/internal/wire"
 )
-
-// onThread runs f on a thread of its own that ends with f, so whatever f changes about the thread (its uid, its priority) is gone
-// afterwards.
-func onThread(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the runtime ends the thread with the goroutine
-		done <- f()
-	}()
-	return <-done
-}
-
-// asSession runs f with the session's effective uid and gid, on that one thread. Real and saved uid stay the init's, so the
-// session can neither signal nor trace the thread meanwhile.
-func (d *initd) asSession(f func() error) error {
-	return onThread(func() error {
-		keep := ^uintptr(0)
-		if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, keep, uintptr(d.opts.GID), keep); e != 0 {
-			return fmt.Errorf("take the session's gid: %w", e)
-		}
-		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, keep, uintptr(d.opts.UID), keep); e != 0 {
-			return fmt.Errorf("take the session's uid: %w", e)
-		}
-		return f()
-	})
-}
 
 // sessionNice is how much lower than the init the session's processes are scheduled, so that they cannot starve it.
 const sessionNice = 10
@@ -70,10 +43,7 @@ func (d *initd) start(req wire.Exec, files [3]*os.File) (int, <-chan syscall.Wai
 	}
 	var pid int
 	var exit <-chan syscall.WaitStatus
-	err = onThread(func() (err error) {
-		if err := unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), sessionNice); err != nil {
-			return fmt.Errorf("lower the priority: %w", err)
-		}
+	err = d.low.do(func() (err error) {
 		// Children inherit the score; going back down to where it was needs no capability.
 		before, err := os.ReadFile(oomScore)
 		if err != nil {
@@ -183,7 +153,7 @@ func (d *initd) seal() {
 
 // killGroup ends the process group that a started command leads. Descendants that left it are quiesce's.
 func (d *initd) killGroup(pid int) error {
-	err := d.asSession(func() error { return unix.Kill(-pid, unix.SIGKILL) })
+	err := d.session.do(func() error { return unix.Kill(-pid, unix.SIGKILL) })
 	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
@@ -191,12 +161,12 @@ func (d *initd) killGroup(pid int) error {
 }
 
 // quiesce ends every process but this one, and reports how many are left when it cannot within limit. Signals go out with the
-// session's uid from a thread of this process: no fork is needed, so a full process table does not help the session. They are
+// session's uid from a thread that exists already: neither fork nor thread is needed, so a full process table does not help the session. They are
 // stopped before they are killed, so that none outruns the pass.
 func (d *initd) quiesce(limit time.Duration) (int, error) {
 	deadline := time.Now().Add(limit)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		err := d.asSession(func() error {
+		err := d.session.do(func() error {
 			for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
 				if err := unix.Kill(-1, sig); err != nil && !errors.Is(err, unix.ESRCH) {
 					return fmt.Errorf("signal the session's processes: %w", err)

@@ -34,7 +34,7 @@ func (d *initd) put(req wire.Put, in *wire.Reader) error {
 		}
 		data = append(data, payload...)
 	}
-	return d.asSession(func() (err error) {
+	return d.session.do(func() (err error) {
 		full := path.Join(RunDir, req.Name)
 		fd, err := unix.Open(full, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, req.Mode)
 		if err != nil {
