@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/rein-aharness/harness/evidence"
 )
 
 // Fence is a fence ref on a remote whose retention has ended.
@@ -14,14 +16,21 @@ type Fence struct {
 	Value string // what it was left with; deleted only while it has this value
 }
 
-// RecordFence remembers that the run's fence has, or is about to have, a value on the remote.
+// RecordFence remembers the value that the run's fence is about to have on the remote. A run has one fence; another value or ref for
+// it is CodeFenceConflict.
 func (l *Lease) RecordFence(ctx context.Context, ref, value string) error {
 	return l.write(ctx, "fence", func(tx pgx.Tx, _ holding) error {
-		_, err := tx.Exec(ctx, `
+		tag, err := tx.Exec(ctx, `
 			INSERT INTO run_fence (run_id, fence_ref, value, epoch) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (run_id) DO UPDATE SET fence_ref = excluded.fence_ref, value = excluded.value, epoch = excluded.epoch`,
-			l.run.ID, ref, value, l.run.Epoch)
-		return err
+			ON CONFLICT (run_id) DO UPDATE SET value = excluded.value
+				WHERE run_fence.fence_ref = excluded.fence_ref AND run_fence.value = excluded.value`, l.run.ID, ref, value, l.run.Epoch)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return evidence.Fail(evidence.StagePreflight, evidence.CodeFenceConflict, ref, nil)
+		}
+		return nil
 	})
 }
 

@@ -23,7 +23,7 @@ func (s *Store) LiveTokens(ctx context.Context, run string) ([]credential.Token,
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[credential.Token])
 }
 
-// FenceValues lists the values that epochs of a run recorded for its fence before they set it.
+// FenceValues lists the values that were recorded for a run's fence before they were set: one, or none.
 func (s *Store) FenceValues(ctx context.Context, run string) ([]string, error) {
 	rows, err := s.pool.Query(ctx, `SELECT value FROM run_fence WHERE run_id = $1`, run)
 	if err != nil {
