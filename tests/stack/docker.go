@@ -1,7 +1,6 @@
 package stack
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -124,11 +123,24 @@ func (d Docker) removeContainers(ctx context.Context) error {
 	}
 	var problems []error
 	for _, container := range containers {
-		if _, err := d.call(ctx, http.MethodDelete, "/containers/"+container.ID+"?force=1&v=1", nil); err != nil {
+		_, err := d.call(ctx, http.MethodDelete, "/containers/"+container.ID+"?force=1&v=1", nil)
+		// Its owner may be removing it in this moment.
+		var answer *statusError
+		if err != nil && !(errors.As(err, &answer) && (answer.status == http.StatusNotFound || answer.status == http.StatusConflict)) {
 			problems = append(problems, fmt.Errorf("remove container %.12s: %w", container.ID, err))
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// statusError is an answer of the engine that is not a success.
+type statusError struct {
+	status int
+	said   string
+}
+
+func (e *statusError) Error() string {
+	return fmt.Sprintf("%d %s: %s", e.status, http.StatusText(e.status), e.said)
 }
 
 // load loads an image archive. The engine gives the image the id that the archive's config has.
@@ -138,28 +150,15 @@ func (d Docker) load(ctx context.Context, archive string) error {
 		return err
 	}
 	defer file.Close()
-	if err := d.loadFrom(ctx, file); err != nil {
-		return fmt.Errorf("load %s: %w", filepath.Base(archive), err)
-	}
-	return nil
-}
-
-func (d Docker) loadFrom(ctx context.Context, archive io.Reader) error {
-	answer, err := d.call(ctx, http.MethodPost, "/images/load?quiet=1", archive)
+	answer, err := d.call(ctx, http.MethodPost, "/images/load?quiet=1", file)
 	// A failure inside the stream still has status 200.
 	if err == nil && strings.Contains(string(answer), `"errorDetail"`) {
 		err = errors.New(string(answer))
 	}
-	return err
-}
-
-// save is the archive of an image, of at most 16 MiB.
-func (d Docker) save(ctx context.Context, id string) (io.Reader, error) {
-	archive, err := d.call(ctx, http.MethodGet, "/images/"+id+"/get", nil)
 	if err != nil {
-		return nil, fmt.Errorf("save %s: %w", id, err)
+		return fmt.Errorf("load %s: %w", filepath.Base(archive), err)
 	}
-	return bytes.NewReader(archive), nil
+	return nil
 }
 
 func (d Docker) hasImage(ctx context.Context, id string) bool {
@@ -192,7 +191,7 @@ func (d Docker) call(ctx context.Context, method, path string, body io.Reader) (
 		return nil, err
 	}
 	if response.StatusCode >= 300 {
-		return nil, fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(answer)))
+		return nil, &statusError{response.StatusCode, strings.TrimSpace(string(answer))}
 	}
 	return answer, nil
 }

@@ -53,7 +53,7 @@ func (s *Stack) Private(t testing.TB, parts ...Part) *Stack {
 		for _, part := range parts {
 			problems = append(problems, private.resume(part), private.stopPart(ctx, part))
 		}
-		if err := errors.Join(append(problems, privateState(folder).sweep(ctx), os.RemoveAll(folder))...); err != nil {
+		if err := errors.Join(append(problems, privateState(folder).clear())...); err != nil {
 			t.Errorf("stop the test's own part of the stack: %v", err)
 		}
 	})
@@ -78,13 +78,9 @@ func (s *Stack) startPart(ctx context.Context, shared *Stack, part Part) error {
 		if err := s.startDocker(ctx); err != nil {
 			return err
 		}
-		for name := range s.Images {
-			archive, err := shared.Docker.save(ctx, s.Images[name])
-			if err != nil {
-				return err
-			}
-			if err := s.Docker.loadFrom(ctx, archive); err != nil {
-				return fmt.Errorf("load %s: %w", name, err)
+		for name, archive := range shared.Archives {
+			if err := s.Docker.load(ctx, archive); err != nil {
+				return fmt.Errorf("image %s: %w", name, err)
 			}
 		}
 		return nil

@@ -26,7 +26,8 @@ type State struct {
 	Docker   Docker            `json:"docker"`
 	Vault    Vault             `json:"vault"`
 	Git      GitServers        `json:"git"`
-	Images   map[string]string `json:"images"` // name → image id, "sha256:<config digest>"
+	Images   map[string]string `json:"images"`   // name → image id, "sha256:<config digest>"
+	Archives map[string]string `json:"archives"` // name → archive that the image was loaded from
 	Demo     Demo              `json:"demo"`
 }
 
@@ -158,6 +159,7 @@ func newState(dir string) *State {
 		Data:      filepath.Join("/var/tmp", "rein-stack-"+hex.EncodeToString(name[:4])),
 		Processes: map[string]Process{},
 		Images:    map[string]string{},
+		Archives:  map[string]string{},
 	}
 }
 

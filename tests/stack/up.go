@@ -148,8 +148,10 @@ func (u *starter) loadImages(ctx context.Context, built func() ([]images.Image, 
 	if err != nil {
 		return err
 	}
+	// No image of an earlier version of the sources is named any more.
+	u.Images, u.Archives = map[string]string{}, map[string]string{}
 	for _, image := range list {
-		u.Images[image.Name] = image.ID
+		u.Images[image.Name], u.Archives[image.Name] = image.ID, image.Archive
 		if u.Docker.hasImage(ctx, image.ID) {
 			continue
 		}
@@ -234,29 +236,9 @@ func Down(ctx context.Context, dir string, output io.Writer) error {
 	return nil
 }
 
-// sweep ends what still runs of the stack, by the arguments only its processes have, and removes the data and all of
-// the state folder but the logs.
+// sweep ends what still runs of the stack and removes the data and all of the state folder but the logs.
 func (s *State) sweep(ctx context.Context) error {
-	arguments := s.ownArguments()
-	private, err := filepath.Glob(s.data("private", "*"))
-	if err != nil {
-		return err
-	}
-	for _, folder := range private { // of tests that were killed
-		arguments = append(arguments, privateState(folder).ownArguments()...)
-	}
-	left, err := processesWith(arguments...)
-	if err != nil {
-		return err
-	}
-	var problems []error
-	for _, process := range left {
-		problems = append(problems, process.Stop(syscall.SIGTERM, 10*time.Second))
-	}
-	if err := errors.Join(problems...); err != nil {
-		return err
-	}
-	if err := clearEngine(s.Data); err != nil {
+	if err := s.clear(); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(s.Dir)
@@ -272,6 +254,30 @@ func (s *State) sweep(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// clear ends what still runs of the stack, by the arguments that only its processes have, and removes the data.
+func (s *State) clear() error {
+	arguments := s.ownArguments()
+	private, err := filepath.Glob(s.data("private", "*"))
+	if err != nil {
+		return err
+	}
+	for _, folder := range private { // of tests that were killed
+		arguments = append(arguments, privateState(folder).ownArguments()...)
+	}
+	left, err := processesWith(arguments...)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, process := range left {
+		problems = append(problems, process.Signal(syscall.SIGCONT), process.Stop(syscall.SIGTERM, 10*time.Second))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
+	return clearEngine(s.Data)
 }
 
 // ownArguments are arguments that only processes of this stack have.
