@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/profiles"
 	"github.com/rein-aharness/harness/rein"
@@ -94,11 +96,19 @@ func (h *Harness) checkQueue(ctx context.Context) (string, error) {
 	return "the schema is current", nil
 }
 
+// probePrefix begins the name under which a probe's sandbox runs, in place of a run's id. No run has it, and no lease: only its
+// expiry ends a probe that was left behind.
+const probePrefix = "check-"
+
 // probe starts a real sandbox of the profile, which compares the declared isolation with what is observed inside, and ends it. A
 // TTL of its own keeps a check that is killed from leaving one behind.
 func (h *Harness) probe(ctx context.Context, p *profiles.Profile) (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make an id: %w", err)
+	}
 	box, err := h.venue.Create(ctx, p.Sandbox, sandbox.Identity{
-		Run: "check", Epoch: 1, Owner: h.owner(), Actor: evidence.ActorAgent, ExpiresAt: h.now().Add(time.Minute),
+		Run: probePrefix + id.String(), Epoch: 1, Owner: h.owner(), Actor: evidence.ActorAgent, ExpiresAt: h.now().Add(time.Minute),
 	})
 	if err != nil {
 		return "", err

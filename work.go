@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -113,6 +114,9 @@ const tidyEvery = 2 * time.Second
 func (h *Harness) tidy(ctx context.Context) error {
 	for {
 		_, err := h.venue.Janitor(ctx, h.now(), func(l sandbox.Labels) (bool, error) {
+			if strings.HasPrefix(l.Run, probePrefix) {
+				return false, nil
+			}
 			held, err := h.store.Holds(ctx, l.Run, l.Epoch)
 			return !held, err
 		})
