@@ -84,9 +84,8 @@ func (s *Stack) LiveTokens(t testing.TB, key, value string) []string {
 	for _, entry := range keys {
 		accessor, _ := entry.(string)
 		token, err := vault.Auth().Token().LookupAccessorWithContext(t.Context(), accessor)
-		var gone *api.ResponseError
-		if errors.As(err, &gone) && (gone.StatusCode == http.StatusForbidden || gone.StatusCode == http.StatusNotFound) {
-			continue // ended since it was listed
+		if ended(err) {
+			continue
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -97,4 +96,18 @@ func (s *Stack) LiveTokens(t testing.TB, key, value string) []string {
 		}
 	}
 	return live
+}
+
+// ended says whether Vault's answer means that a token has ended since it was listed.
+func ended(err error) bool {
+	var answer *api.ResponseError
+	if !errors.As(err, &answer) {
+		return false
+	}
+	switch answer.StatusCode {
+	case http.StatusForbidden, http.StatusNotFound:
+		return true
+	default:
+		return strings.Contains(strings.Join(answer.Errors, "\n"), "invalid accessor")
+	}
 }
