@@ -62,7 +62,7 @@ func TestOrphansAreCollectedAndDoNotFillTheProcessTable(t *testing.T) {
 	t.Parallel()
 	eachRuntime(t, func(t *testing.T, _ string, s *sandbox.Sandbox) {
 		for range 5 {
-			must(t, s, "orphans", "20") // 100 in all, at a limit of 64
+			must(t, s, "orphans", "20") // 100 in all, at a limit of 80
 		}
 	})
 }

@@ -198,7 +198,7 @@ func testSpec(t testing.TB, runtime string) sandbox.Spec {
 	t.Helper()
 	return sandbox.Spec{
 		Revision: "test@1", Image: testImage(t), Runtime: runtime,
-		MemoryBytes: 256 << 20, CPUMillis: 1000, Pids: 64, FileBytes: 64 << 20, OpenFiles: 256,
+		MemoryBytes: 256 << 20, CPUMillis: 1000, Pids: 80, FileBytes: 64 << 20, OpenFiles: 256,
 		WorkspaceBytes: 64 << 20, WorkspaceInodes: 4096, HomeBytes: 16 << 20, TmpBytes: 16 << 20,
 		TTLSeconds: 120, OutputBytes: 1 << 20,
 	}

@@ -13,12 +13,21 @@ import (
 // cannot start a thread.
 type thread struct{ work chan func() }
 
-// newThread starts a thread and sets it up.
+// newThread starts a thread and sets it up. It is never the process's first thread, whose state /proc shows as the process's own.
 func newThread(setup func() error) (*thread, error) {
 	t := &thread{work: make(chan func())}
 	ready := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: nothing else may run on it
+		if unix.Gettid() == unix.Getpid() {
+			other, err := newThread(setup) // on another one, while this one is held
+			if err == nil {
+				t.work = other.work
+			}
+			ready <- err
+			runtime.UnlockOSThread()
+			return
+		}
 		err := setup()
 		ready <- err
 		if err != nil {
@@ -64,7 +73,7 @@ func lowThread() (*thread, error) {
 }
 
 // spareThreads are kept for the runtime: for its goroutines that wait in the kernel while a session leaves no room for new threads.
-const spareThreads = 10
+const spareThreads = 6
 
 // keepThreads makes the runtime start n threads now. It never gives one back that was not locked for good.
 func keepThreads(n int) {
