@@ -37,7 +37,7 @@ func (d *Deployment) Worker(t testing.TB, name string, s WorkerSettings) *Proces
 	if s.Failpoints != "" {
 		binary = FailpointBinary(t)
 	}
-	return start(t, name, binary, s.Failpoints, "worker", "--config", d.configure(t, name, s.DatabaseURL), "--log-level", "debug")
+	return start(t, name, binary, s.Failpoints, "worker", "--config", d.configure(t, name, s.DatabaseURL))
 }
 
 // Start starts any command of the released binary under a worker's name.
