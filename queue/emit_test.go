@@ -270,6 +270,19 @@ func FuzzDecodeRequest(f *testing.F) {
 }
 
 func FuzzDecodeContract(f *testing.F) {
+	r := request("fuzz")
+	p, err := pins(r)(context.Background())
+	require.NoError(f, err)
+	c := queue.Contract{Version: 1, Request: r, Pins: p}
+	c.RequestDigest, err = r.Digest()
+	require.NoError(f, err)
+	good, err := canonical.Marshal(c)
+	require.NoError(f, err)
+	digest, err := c.Digest()
+	require.NoError(f, err)
+	_, err = queue.DecodeContract(good, digest)
+	require.NoError(f, err)
+	f.Add(good, digest)
 	f.Add([]byte(`{"version":1,"pins":{}}`), digestOf("1"))
 	f.Fuzz(func(t *testing.T, data []byte, digest string) {
 		c, err := queue.DecodeContract(data, digest)
