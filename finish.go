@@ -36,8 +36,8 @@ func (x *execution) finish(ctx context.Context, failure error) error {
 	if code := evidence.CodeOf(failure); failure != nil && (code == evidence.CodeLeaseLost || code == evidence.CodeCancelled) {
 		return errors.Join(failure, x.revoke(ctx))
 	}
-	if !x.started && failure != nil && ctxEnded(failure) {
-		return errors.Join(failure, x.lease.Release(ctx)) // asked to stop before anything began
+	if !x.started && failure != nil && (ctxEnded(failure) || evidence.CodeOf(failure) == evidence.CodeStoreFailed) {
+		return errors.Join(failure, x.lease.Release(ctx)) // asked to stop, or the database did not answer, before anything began
 	}
 	if failure != nil {
 		if err := recordFailure(x.lease, failure); err != nil {

@@ -241,6 +241,8 @@ func classify(ctx context.Context, stage evidence.Stage, err error) error {
 		return evidence.Fail(stage, evidence.CodeCancelled, "", err)
 	case errors.Is(cause, queue.ErrLeaseLost):
 		return evidence.Fail(stage, evidence.CodeLeaseLost, "", err)
+	case ctx.Err() != nil:
+		return evidence.Fail(stage, evidence.CodeWorkerLost, "drain", err) // the worker was asked to stop, and its time is over
 	case errors.As(err, &f):
 		return err
 	case errors.Is(err, queue.ErrPaused):
