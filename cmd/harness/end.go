@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/queue"
@@ -27,6 +28,9 @@ func (a *app) sayEnd(run queue.Run) error {
 	if run.Code != "" {
 		line += fmt.Sprintf(" [%s in %s]", run.Code, run.FailedStage)
 	}
+	if run.Disposition == evidence.OutcomeNoChange {
+		line += ": nothing had to change"
+	}
 	if s := labels(run); s != "" {
 		line += " (" + s + ")"
 	}
@@ -39,7 +43,17 @@ func (a *app) sayEnd(run queue.Run) error {
 		}
 		return nil
 	}
-	return a.sayResult(run)
+	if err := a.sayResult(run); err != nil {
+		return err
+	}
+	if run.Code != "" {
+		next := adviceFor(run.Code)
+		if next == "" {
+			next = "harness runs show RUN and harness runs logs RUN tell more"
+		}
+		say(a.err, "next: %s\n", strings.ReplaceAll(next, "RUN", clean(run.ID, maxCell)))
+	}
+	return nil
 }
 
 // sayResult prints what the result says about the commit.

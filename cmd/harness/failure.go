@@ -66,7 +66,7 @@ func exitOf(err error) evidence.ExitCode {
 	var usage *usageError
 	var parse *kong.ParseError
 	var failure *evidence.Failure
-	var network net.Error
+	var network *net.OpError // not net.Error, which a missing file is too
 	switch {
 	case err == nil:
 		return evidence.ExitCompleted
@@ -79,7 +79,9 @@ func exitOf(err error) evidence.ExitCode {
 			return code
 		}
 		return evidence.ExitError
-	case errors.Is(err, queue.ErrPaused), errors.As(err, &network):
+	case errors.Is(err, evidence.ErrExport):
+		return evidence.ExitFailed // what was cut off or altered does not verify
+	case errors.Is(err, queue.ErrPaused), errors.Is(err, context.DeadlineExceeded), errors.As(err, &network):
 		return evidence.ExitUnavailable
 	default:
 		return evidence.ExitError
@@ -147,7 +149,10 @@ func advice(err error) string {
 	}
 	var failure *evidence.Failure
 	if errors.As(err, &failure) {
-		return adviceFor(failure.Code)
+		if next := adviceFor(failure.Code); next != "" {
+			return next
+		}
+		return "harness doctor checks every part"
 	}
 	switch {
 	case exitOf(err) == evidence.ExitUnavailable:
@@ -158,7 +163,7 @@ func advice(err error) string {
 	return ""
 }
 
-// adviceFor says what to do about a code; most codes of a run's own failure need a look at that run.
+// adviceFor says what to do about a code. Empty: what to do depends on the run, or on the part that failed.
 func adviceFor(code evidence.Code) string {
 	switch code {
 	case evidence.CodeContractInvalid, evidence.CodeRepositoryMalformed, evidence.CodeRepositoryMismatch, evidence.CodeRefNotGranted:
@@ -197,7 +202,11 @@ func adviceFor(code evidence.Code) string {
 		return "check the repository's URL and the profile's publish route; harness profiles check REF --repository URL"
 	case evidence.CodeCredentialFailed, evidence.CodeRevocationFailed:
 		return "harness doctor checks the way to Vault and its routes"
+	case evidence.CodeBaselineMoved:
+		return "harness runs retry RUN emits a successor, on the base ref as it is now"
+	case evidence.CodePathNotGranted, evidence.CodePathProtected:
+		return "correct what the session does, or grant the path in definition, profile and .harness.yaml"
 	default:
-		return "harness doctor checks every part"
+		return ""
 	}
 }
