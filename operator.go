@@ -27,7 +27,10 @@ func (h *Harness) SettleByOperator(ctx context.Context, run string, effect evide
 	return h.takeOver(ctx, run, func(ctx context.Context, lease *queue.Lease) error {
 		ctx, stop := lease.Keep(ctx)
 		defer stop()
-		failure := lost(lease.Run())
+		failure, err := lost(lease)
+		if err != nil {
+			return err
+		}
 		settlement, err := h.ask(ctx, lease)
 		if err != nil {
 			return err
@@ -48,7 +51,7 @@ func (h *Harness) SettleByOperator(ctx context.Context, run string, effect evide
 		if err != nil {
 			return err
 		}
-		end, err := closing(effect, nil, failure)
+		end, err := closing(effect, &settlement, failure)
 		if err != nil {
 			return err
 		}

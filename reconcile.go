@@ -27,7 +27,10 @@ func (h *Harness) Reconcile(ctx context.Context, lease *queue.Lease) error {
 
 func (h *Harness) reconcile(ctx context.Context, lease *queue.Lease) error {
 	run := lease.Run()
-	failure := lost(run)
+	failure, err := lost(lease)
+	if err != nil {
+		return err
+	}
 	if evidence.CodeOf(failure) == evidence.CodeCancelled {
 		err := lease.Record(evidence.StageReconcile, evidence.SourceDeclared, evidence.Cancelled{By: run.CancelBy, Reason: run.CancelReason})
 		if err != nil {
@@ -43,15 +46,22 @@ func (h *Harness) reconcile(ctx context.Context, lease *queue.Lease) error {
 	return h.settleLost(ctx, lease, failure)
 }
 
-// lost is the failure that a run which needs settling ends with, unless the remote confirms it.
-func lost(run queue.Run) error {
+// lost is the failure that a run which needs settling ends with, unless the remote confirms it. A run that its worker left to wait
+// ends with what the worker has found.
+func lost(lease *queue.Lease) (failure, err error) {
+	run := lease.Run()
+	found, waits, err := evidence.First[evidence.Failed](lease.Facts())
 	switch {
+	case err != nil:
+		return nil, err
 	case run.CancelRequestedAt != nil:
-		return evidence.Fail(evidence.StageReconcile, evidence.CodeCancelled, run.CancelBy, nil)
+		return evidence.Fail(evidence.StageReconcile, evidence.CodeCancelled, run.CancelBy, nil), nil
 	case run.StartedAt == nil:
-		return evidence.Fail(evidence.StageReconcile, evidence.CodeDeadlinePassed, "", nil)
+		return evidence.Fail(evidence.StageReconcile, evidence.CodeDeadlinePassed, "", nil), nil
+	case waits && run.State == evidence.StateWaitingExternal:
+		return evidence.Fail(found.Stage, found.Code, found.Subject, nil), nil
 	default:
-		return evidence.Fail(evidence.StageReconcile, evidence.CodeWorkerLost, string(run.Stage), nil)
+		return evidence.Fail(evidence.StageReconcile, evidence.CodeWorkerLost, string(run.Stage), nil), nil
 	}
 }
 
