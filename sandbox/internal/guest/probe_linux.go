@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -167,14 +168,16 @@ func sockets() []string {
 // itself (gVisor allows it): the names found are reported, and must be none that mean anything.
 func attackInit() (breaches, env []string) {
 	attempt := func(name string, worked bool) {
-		if worked {
+		if worked && !slices.Contains(breaches, name) {
 			breaches = append(breaches, name)
 		}
 	}
 	attempt("signal", unix.Kill(1, 0) == nil)
 	attempt("ptrace", unix.PtraceSeize(1) == nil)
-	attempt("priority", unix.Setpriority(unix.PRIO_PROCESS, 1, 19) == nil)
-	attempt("affinity", setAffinity() == nil)
+	for _, tid := range initThreads() {
+		attempt("priority", unix.Setpriority(unix.PRIO_PROCESS, tid, 19) == nil)
+		attempt("affinity", setAffinity(tid) == nil)
+	}
 	core := unix.Rlimit{}
 	attempt("prlimit", unix.Prlimit(1, unix.RLIMIT_CORE, &core, nil) == nil)
 	for _, name := range []string{"mem", "fd/0", "fd/1", "oom_score_adj"} {
@@ -194,10 +197,25 @@ func attackInit() (breaches, env []string) {
 	return breaches, env
 }
 
-func setAffinity() error {
+// initThreads lists PID 1's threads, each of which has credentials of its own; where they cannot be listed, the first.
+func initThreads() []int {
+	threads := []int{1}
+	entries, err := os.ReadDir("/proc/1/task")
+	if err != nil {
+		return threads
+	}
+	for _, e := range entries {
+		if tid, err := strconv.Atoi(e.Name()); err == nil && tid != 1 {
+			threads = append(threads, tid)
+		}
+	}
+	return threads
+}
+
+func setAffinity(tid int) error {
 	var set unix.CPUSet
 	set.Set(0)
-	return unix.SchedSetaffinity(1, &set)
+	return unix.SchedSetaffinity(tid, &set)
 }
 
 func firstOf(names ...string) string {

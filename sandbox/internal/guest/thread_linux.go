@@ -48,7 +48,7 @@ func (t *thread) do(f func() error) error {
 }
 
 // sessionThread has the session's effective uid and gid. Real and saved uid stay the init's, so the session can neither signal nor trace
-// it.
+// it; and it keeps the init's permitted capabilities, for which the kernel does not let the session reschedule it. The probe tries.
 func sessionThread(uid, gid int) (*thread, error) {
 	return newThread(func() error {
 		keep := ^uintptr(0)
