@@ -1,7 +1,7 @@
 # The whole project runs with these targets. Those that need the local stack (Postgres, a Docker engine, Vault, git servers) start it
 # and stop it again if it was not running; KEEP=1 leaves it running. As root, on Debian: what is missing is installed.
 
-.PHONY: help demo test check bench faults fuzz up down status build
+.PHONY: help demo test check build bench fuzz up down status
 .DEFAULT_GOAL := help
 
 # The tools, by version.
@@ -32,8 +32,8 @@ check: ## format, vet, staticcheck, architecture rules, and the release build
 build: ## the release binary, bin/harness: static, since it is the sandbox's init too
 	@CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/harness ./cmd/harness
 
-bench: ## the benchmarks, as ratios of two things in one run
-	@$(STACK) with go run ./tests/bench/cmd/bench
+bench: ## the benchmarks: publication against git push on a repository of 20,000 files
+	@go test ./repotx -run '^$$' -bench . -benchtime 5x
 
 fuzz: ## every fuzzer, FUZZTIME each (default 120s)
 	@./tests/fuzz $(FUZZTIME)

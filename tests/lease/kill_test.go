@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -95,6 +96,28 @@ func TestARunWhoseWorkerIsKilledBetweenTwoStepsEndsRight(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A40, A44: a run whose worker is killed after the publication, and each of whose reconcilers is killed in turn, still has one commit
+// and one transaction in the end.
+func TestARunKilledAgainAndAgainHasOneCommit(t *testing.T) {
+	t.Parallel()
+	s := set(t, change())
+	run := s.emit(t, "again and again")
+	for i, point := range []string{"accept.after_send", "close.before", "close.after_sign"} {
+		killed := s.Worker(t, fmt.Sprintf("killed-%d", i), deployment.WorkerSettings{Failpoints: point + "=kill"})
+		require.Equal(t, -1, killed.Ended(t, within), killed.Output())
+	}
+	s.Worker(t, "last", deployment.WorkerSettings{})
+	run = s.final(t, run.ID, within)
+	s.settled(t, run, evidence.StateCompleted, evidence.EffectConfirmed)
+	require.Equal(t, int64(4), run.Epoch)
+	intent, found, err := s.h.Store().Intent(t.Context(), run.ID)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, int64(1), intent.Epoch)
+	require.Equal(t, intent.Commit, s.repo.Ref(t, main))
+	require.Len(t, s.asked(t, main), 1)
 }
 
 // A26, A30, A43: whatever stage fails, teardown follows, nothing lands, and the run closes with that stage's failure.

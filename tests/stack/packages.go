@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -30,7 +31,7 @@ var needs = []need{
 func installMissing(ctx context.Context, output io.Writer) error {
 	var packages []string
 	for _, need := range needs {
-		if !installed(need) {
+		if !installed(need) && !slices.Contains(packages, need.debian) {
 			packages = append(packages, need.debian)
 			if need.debian == "gcc" {
 				packages = append(packages, "libc6-dev")
