@@ -58,9 +58,31 @@ func TestPageNamesEveryFieldOfJSON(t *testing.T) {
 	t.Parallel()
 	text := page(t)
 	for _, document := range []any{
-		runView{}, leaseView{}, cancelView{}, waitView{}, emitted{}, preview{}, runDetail{}, factView{}, commitView{}, deliveryView{},
-		logView{}, publishedView{}, markView{}, profileView{}, digestView{}, publishView{}, readinessView{}, profiles.Link{},
-		evidenceView{}, verification{}, evidence.Check{}, controlView{}, doctorView{}, harness.Check{}, versionView{},
+		runView{},
+		leaseView{},
+		cancelView{},
+		waitView{},
+		emitted{},
+		preview{},
+		runDetail{},
+		factView{},
+		commitView{},
+		deliveryView{},
+		logView{},
+		publishedView{},
+		markView{},
+		profileView{},
+		digestView{},
+		publishView{},
+		readinessView{},
+		profiles.Link{},
+		evidenceView{},
+		verification{},
+		evidence.Check{},
+		controlView{},
+		doctorView{},
+		harness.Check{},
+		versionView{},
 	} {
 		kind := reflect.TypeOf(document)
 		for i := range kind.NumField() {
