@@ -33,13 +33,13 @@ func digestOf(c string) string { return "sha256:" + strings.Repeat(c, 64) }
 func commitOf(c string) string { return strings.Repeat(c, 40) }
 
 // database makes a migrated database for one test.
-func database(t *testing.T) string {
+func database(t testing.TB) string {
 	t.Helper()
 	return stack.Load(t).DatabaseFrom(t, "queue", queue.Migrate)
 }
 
 // open opens a store on a database with a short lease; change may adjust it.
-func open(t *testing.T, url string, change ...func(*queue.Config)) *queue.Store {
+func open(t testing.TB, url string, change ...func(*queue.Config)) *queue.Store {
 	t.Helper()
 	config := queue.Config{URL: url, TTL: 6 * time.Second, Beat: 500 * time.Millisecond, Margin: 500 * time.Millisecond}
 	for _, c := range change {
@@ -96,7 +96,7 @@ func pins(r queue.Request) func(context.Context) (queue.Pins, error) {
 	}
 }
 
-func emit(t *testing.T, s *queue.Store, r queue.Request) queue.Run {
+func emit(t testing.TB, s *queue.Store, r queue.Request) queue.Run {
 	t.Helper()
 	run, created, err := s.Emit(t.Context(), r, queue.Emission{Pin: pins(r)})
 	require.NoError(t, err)

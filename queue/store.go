@@ -134,7 +134,10 @@ func (s *Store) open(ctx context.Context) error {
 	if s.beats, err = openPool(ctx, s.config, 2); err != nil {
 		return err
 	}
-	if s.insert, err = river.NewClient(riverpgxv5.New(s.pool), &river.Config{Logger: s.config.Logger}); err != nil {
+	// The client gives notice of a queue's jobs no more often than it would fetch them. Two runs emitted within that time must both
+	// be noticed, or an idle worker finds the second one only when it polls.
+	config := &river.Config{FetchCooldown: river.FetchCooldownMin, Logger: s.config.Logger}
+	if s.insert, err = river.NewClient(riverpgxv5.New(s.pool), config); err != nil {
 		return fmt.Errorf("prepare River: %w", err)
 	}
 	return nil
