@@ -35,9 +35,6 @@ build: ## the release binary, bin/harness: static, since it is the sandbox's ini
 bench: ## the benchmarks: publication against git push on a repository of 20,000 files
 	@go test ./repotx -run '^$$' -bench . -benchtime 5x
 
-scale: ## 8 worker processes, 220 runs on 20 repositories; `make test` has 44 runs on 4
-	@HARNESS_SCALE_REPOSITORIES=20 $(STACK) with go test -count=1 -timeout 20m ./tests/scale
-
 fuzz: ## every fuzzer, FUZZTIME each (default 120s)
 	@./tests/fuzz $(FUZZTIME)
 

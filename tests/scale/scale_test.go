@@ -25,9 +25,10 @@ import (
 )
 
 const (
-	workers  = 8
-	branches = 10
-	pushes   = "pushes.log"
+	workers      = 8
+	repositories = 20
+	branches     = 10 // of each repository
+	pushes       = "pushes.log"
 	// within bounds the whole in case something hangs.
 	within = 15 * time.Minute
 )
@@ -35,13 +36,13 @@ const (
 // record writes a line per changed ref: the time on the server, the old and the new value, and the ref.
 const record = "#!/bin/sh\nwhile read old new ref; do echo \"$(date +%s%N) $old $new $ref\" >>" + pushes + "; done\n"
 
-// A15, A20, A36: eight worker processes land every run as exactly one commit, the server never sees two runs at work on one ref,
+// A36: eight worker processes land every run as exactly one commit, the server never sees two runs at work on one ref,
 // and neither a container nor a live token is left.
 func TestWorkersLandEveryRunOnceAndLeaveNothing(t *testing.T) {
 	d := deployment.New(t, deployment.Settings{Concurrency: 1})
 	h := d.Open(t, harness.Options{})
 	var repos []stack.RemoteRepo
-	for range repositories(t) {
+	for range repositories {
 		repo := d.Stack.Repository(t, "scale", map[string]string{".harness.yaml": deployment.Manifest, "a.txt": "as it is\n"})
 		for i := range branches {
 			repo.Git(t, "update-ref", branch(i), repo.Baseline)
@@ -112,14 +113,6 @@ func TestWorkersLandEveryRunOnceAndLeaveNothing(t *testing.T) {
 }
 
 func branch(i int) string { return fmt.Sprintf("refs/heads/target-%d", i) }
-
-func repositories(t *testing.T) int {
-	t.Helper()
-	value := cmp.Or(os.Getenv("HARNESS_SCALE_REPOSITORIES"), "4")
-	n, err := strconv.Atoi(value)
-	require.NoError(t, err, "HARNESS_SCALE_REPOSITORIES")
-	return n
-}
 
 // apart requires that the times between the first and the last thing that the server saw of each run do not overlap for runs of
 // one ref.
