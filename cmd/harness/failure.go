@@ -28,7 +28,7 @@ func (e *usageError) Unwrap() error { return e.err }
 func misuse(format string, args ...any) error { return &usageError{err: fmt.Errorf(format, args...)} }
 
 // ended carries an exit code that comes from how a run, a check or a verification ended. Without an error in it everything is
-// printed already.
+// printed already, and its text is empty.
 type ended struct {
 	code evidence.ExitCode
 	err  error
@@ -36,7 +36,7 @@ type ended struct {
 
 func (e *ended) Error() string {
 	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
+		return ""
 	}
 	return e.err.Error()
 }
@@ -88,9 +88,12 @@ func exitOf(err error) evidence.ExitCode {
 	}
 }
 
-// explain prints an error, its code, and one line about what to do next.
+// explain prints an error, its code, and one line about what to do next. An error without a text was explained already.
 func (s streams) explain(err error) {
 	text := lines(err.Error())
+	if len(text) == 0 {
+		return
+	}
 	code := ""
 	var failure *evidence.Failure
 	if errors.As(err, &failure) {
@@ -102,11 +105,13 @@ func (s streams) explain(err error) {
 	}
 }
 
-// lines takes an error's text, which may be several joined errors, apart, and makes each line safe to show.
+// lines takes an error's text, which may be several joined errors, apart, and makes each line that is not empty safe to show.
 func lines(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
-		out = append(out, clean(strings.TrimSuffix(line, "\n"), maxErrorLine))
+		if line = strings.TrimSuffix(line, "\n"); line != "" {
+			out = append(out, clean(line, maxErrorLine))
+		}
 	}
 	return out
 }

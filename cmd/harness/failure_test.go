@@ -99,6 +99,9 @@ func TestAnEndThatIsPrintedAlreadyIsNotExplained(t *testing.T) {
 	var out bytes.Buffer
 	require.Equal(t, evidence.ExitPartial, streams{err: &out}.report(endWith(evidence.ExitPartial)))
 	require.Empty(t, out.String())
+	closing := errors.Join(endWith(evidence.ExitPartial), errors.New("close: lost"))
+	require.Equal(t, evidence.ExitPartial, streams{err: &out}.report(closing))
+	require.Equal(t, "harness: close: lost\n", out.String())
 	require.Equal(t, evidence.ExitUnknown, streams{err: &out}.report(&ended{evidence.ExitUnknown, errors.New("interrupted")}))
 	require.Contains(t, out.String(), "harness: interrupted")
 }

@@ -81,10 +81,6 @@ func run(args []string, s streams) evidence.ExitCode {
 
 // report prints an error with what to do next, and gives its exit code.
 func (s streams) report(err error) evidence.ExitCode {
-	var end *ended
-	if errors.As(err, &end) && end.err == nil {
-		return end.code // what there is to say about a run is printed already
-	}
 	if err != nil {
 		s.explain(err)
 	}

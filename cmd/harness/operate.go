@@ -30,7 +30,7 @@ type pauseCmd struct {
 
 func (pauseCmd) Help() string {
 	return `Stops all claims and publications, of every worker, until resume. When it returns, none is under way that had not been decided
-before. Runs that work go on up to their acceptance; settling and delivering go on.
+before. Runs that work go on up to their acceptance and wait there; settling and delivering go on.
 
 Example:
 
