@@ -195,6 +195,9 @@ func closing(effect evidence.Effect, settlement *repotx.Settlement, failure erro
 		code = settlement.Code // the remote has said meanwhile what it was
 	}
 	disposition := evidence.Dispose(stage, code)
+	if effect == evidence.EffectNotDispatched && disposition.Effect == evidence.EffectNotApplied {
+		effect = disposition.Effect // a change that the remote has no place for any more, found before anything was asked of it
+	}
 	end := queue.Closing{
 		State: disposition.State, Effect: effect, Stage: stage, Code: code, Subject: f.Subject, Disposition: disposition.Outcome,
 	}
