@@ -6,49 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/rein-aharness/harness"
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/queue"
-	"github.com/rein-aharness/harness/repotx"
 )
-
-// filter makes the queue's filter of the flags.
-func (c runsListCmd) filter() (queue.Filter, error) {
-	f := queue.Filter{Definition: c.Definition, Repository: c.Repository, Stuck: c.Stuck, Before: c.Before, Limit: c.Limit}
-	if c.Limit < 1 || c.Limit > 1000 {
-		return f, misuse("--limit: must be 1 to 1000")
-	}
-	for _, state := range c.State {
-		if !slices.Contains(evidence.States(), evidence.State(state)) {
-			return f, misuse("--state: %q is none; there are %v", state, evidence.States())
-		}
-		f.States = append(f.States, evidence.State(state))
-	}
-	if strings.Contains(c.Repository, ":") {
-		repository, err := repotx.Canonical(c.Repository)
-		if err != nil {
-			return f, &usageError{err: err}
-		}
-		f.Repository = repository.ID
-	}
-	return f, nil
-}
-
-// labels are what must be seen of a run wherever it is shown.
-func labels(r queue.Run) string {
-	var out []string
-	if r.Proof != "" {
-		out = append(out, "proof:"+r.Proof)
-	}
-	if r.Attended {
-		out = append(out, "attended:"+r.Operator)
-	}
-	return strings.Join(out, " ")
-}
 
 type runsShowCmd struct {
 	RunID string `arg:"" name:"run" help:"The run's id." placeholder:"RUN"`
