@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
@@ -172,7 +173,7 @@ func imported(t testing.TB, docker *client.Client) string {
 func remove(t testing.TB, docker *client.Client, id string) {
 	t.Helper()
 	_, err := docker.ImageRemove(context.WithoutCancel(t.Context()), id, image.RemoveOptions{Force: true})
-	require.True(t, err == nil || client.IsErrNotFound(err), "%v", err)
+	require.True(t, err == nil || cerrdefs.IsNotFound(err), "%v", err)
 }
 
 // connection is a way to the engine that can be cut.

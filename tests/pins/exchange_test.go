@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -310,4 +311,35 @@ func TestNothingThatWasPinnedCanBeExchanged(t *testing.T) {
 		require.NotContains(t, ref, "refs/heads/run-", "a run's branch")
 	}
 	require.Equal(t, map[string]string{"refs/heads/main": s.repo.Baseline}, s.repo.Refs(t), "the other repository")
+}
+
+// A3, A37, B32: a run whose worker died, and whose row then says another repository, is not settled from that one: it waits for an
+// operator, and the other repository is not touched. With the row as it was it is settled.
+func TestLostRunIsNotSettledFromAnotherRepository(t *testing.T) {
+	t.Parallel()
+	p := open(t, deployment.Settings{TTLSeconds: 3, HeartbeatSeconds: 1}, harness.Options{})
+	s := &scene{Deployment: p.Deployment, substitutes: substitutes{repo: p.Stack.Repository(t, "substitute", files)}}
+	c := &exchange{pin: pins[len(pins)-1], run: p.emit(t, "lost", p.format(t, "lost"))}
+	require.Equal(t, "repository", c.pin.name)
+	killed := p.Worker(t, "killed", deployment.WorkerSettings{Failpoints: "session.after=kill"})
+	killed.Ended(t, time.Minute)
+	forged, original := c.contract(t), c.contract(t)
+	c.pin.contract(&forged, s.substitutes)
+	s.forgeRow(t, c.run, forged)
+
+	stop := deployment.Serve(t, p.h)
+	run := p.wait(t, c.run)
+	stop()
+	require.Equal(t, evidence.StateWaitingExternal, run.State, "%s", run.Code)
+	require.Equal(t, evidence.EffectUnknown, run.Effect)
+	require.Equal(t, "record_contradicted", run.WaitReason)
+	require.Equal(t, map[string]string{trunk: s.repo.Baseline}, s.repo.Refs(t))
+
+	s.forgeRow(t, c.run, original)
+	require.NoError(t, p.h.ReconcileNow(t.Context(), run.ID))
+	run = p.wait(t, run)
+	require.Equal(t, evidence.StateFailed, run.State)
+	require.Equal(t, evidence.CodeWorkerLost, run.Code)
+	require.Equal(t, evidence.EffectNotApplied, run.Effect)
+	deployment.Verify(t, p.h, run.ID)
 }
