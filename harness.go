@@ -223,14 +223,14 @@ func (x *execution) stage(ctx context.Context, stage evidence.Stage, do func(con
 	if err == nil {
 		err = failpoint.Around(string(stage), func() error { return do(ctx) })
 	}
-	err = classify(ctx, stage, err)
+	err = x.classify(ctx, stage, err)
 	x.h.watch(Progress{Run: x.run.ID, Stage: stage, Done: true, Err: err, At: x.h.now()})
 	return err
 }
 
-// classify makes a *evidence.Failure of every error. What the lease decided goes first, since a stage that is cancelled
-// under a lost lease fails in its own words.
-func classify(ctx context.Context, stage evidence.Stage, err error) error {
+// classify makes a *evidence.Failure of every error. What the lease decided goes first, since a stage that is cancelled under a lost
+// lease fails in its own words, and in a process that was stopped it may fail before the loss was noticed: its wire is gone too.
+func (x *execution) classify(ctx context.Context, stage evidence.Stage, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -239,7 +239,7 @@ func classify(ctx context.Context, stage evidence.Stage, err error) error {
 	switch {
 	case errors.Is(cause, queue.ErrCancelRequested):
 		return evidence.Fail(stage, evidence.CodeCancelled, "", err)
-	case errors.Is(cause, queue.ErrLeaseLost):
+	case errors.Is(cause, queue.ErrLeaseLost), !x.lease.Held():
 		return evidence.Fail(stage, evidence.CodeLeaseLost, "", err)
 	case ctx.Err() != nil:
 		return evidence.Fail(stage, evidence.CodeWorkerLost, "drain", err) // the worker was asked to stop, and its time is over
