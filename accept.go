@@ -145,7 +145,7 @@ func (x *execution) publishIntent(ctx context.Context, in repotx.Intent) error {
 	return nil
 }
 
-// stored and published convert between the intent as the queue keeps it and as the remote is told.
+// stored and restored convert between the intent as the queue keeps it and as the remote is told.
 func stored(in repotx.Intent) queue.Intent {
 	return queue.Intent{
 		TransactionID: in.Transaction, Epoch: in.Epoch, TargetRef: in.TargetRef, Old: in.Old, BaseRef: in.BaseRef, BaseCommit: in.Base,

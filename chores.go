@@ -67,13 +67,7 @@ func (h *Harness) reapTokens(ctx context.Context) error {
 	}
 	var errs []error
 	for _, token := range tokens {
-		err := h.vault.RevokeAccessor(ctx, token.Accessor)
-		if err == nil {
-			err = h.store.TokenRevoked(ctx, token.Accessor)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("token of run %s for %s: %w", token.Run, token.Purpose, err))
-		}
+		errs = append(errs, h.revokeToken(ctx, token))
 	}
 	return errors.Join(errs...)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/profiles"
@@ -142,7 +141,7 @@ func (h *Harness) examineProfiles(ctx context.Context) []Check {
 	}
 	var checks []Check
 	for _, p := range published {
-		state, reason, err := h.profiles.Standing(ctx, h.config.Engine.Name, p.Ref.Digest, time.Now())
+		state, reason, err := h.profiles.Standing(ctx, h.config.Engine.Name, p.Ref.Digest, h.now())
 		c := Check{Name: "profile " + p.Ref.Revision(), OK: err == nil && state == profiles.StateReady, Detail: string(state) + ": " + reason}
 		switch {
 		case err != nil:

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/profiles"
 	"github.com/rein-aharness/harness/queue"
 	"github.com/rein-aharness/harness/rein/credential"
@@ -78,19 +77,7 @@ func (h *Harness) previewRemote(ctx context.Context, r queue.Request, remote *re
 	if err != nil {
 		return err
 	}
-	manifest, _, found, err := baseline.Manifest(ctx)
-	if err == nil {
-		switch {
-		case found:
-		case !h.config.Policy.WaiveManifest && !r.Attended:
-			err = evidence.Fail(evidence.StagePreflight, evidence.CodeManifestMissing, repotx.ManifestPath, nil)
-		default:
-			manifest = nil
-		}
-	}
-	if err == nil {
-		_, err = repotx.Intersect(queue.Contract{Request: r, Pins: pins}.Grant(), profile.Grant, manifest)
-	}
+	_, _, err = h.allow(ctx, baseline, queue.Contract{Request: r, Pins: pins}, profile)
 	return errors.Join(err, baseline.Close())
 }
 
@@ -146,12 +133,7 @@ func (h *Harness) withRemote(ctx context.Context, repository repotx.Repository, 
 	if err != nil {
 		return err
 	}
-	defer func() {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishWithin)
-		defer cancel()
-		err = errors.Join(err, session.Revoke(end))
-		session.Wipe()
-	}()
+	defer func() { err = errors.Join(err, giveBack(ctx, session)) }()
 	auth, err := session.Publish(ctx, route)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func (x *execution) finish(ctx context.Context, failure error) error {
 	defer func() {
 		if x.baseline != nil {
 			if err := x.baseline.Close(); err != nil {
-				x.h.log.Warn("close the baseline", "run", x.run.ID, "error", err)
+				x.log.Warn("close the baseline", "error", err)
 			}
 		}
 	}()
@@ -70,7 +70,7 @@ func (x *execution) settle(ctx context.Context) error {
 	return nil
 }
 
-// settleRun asks the remote what became of a run, and records the answer.
+// settleRun asks the remote what became of a run, with everything that is stored about what it may have asked for.
 func (h *Harness) settleRun(ctx context.Context, lease *queue.Lease, remote *repotx.Remote, waived bool) (repotx.Settlement, error) {
 	run := lease.Run()
 	in := repotx.SettleInput{Run: run.ID, Epoch: lease.Epoch(), Waived: waived}
@@ -100,9 +100,7 @@ func (x *execution) revoke(ctx context.Context) error {
 	if x.publish == nil {
 		return nil
 	}
-	err := x.publish.Revoke(ctx)
-	x.publish.Wipe()
-	return err
+	return giveBack(ctx, x.publish)
 }
 
 // conclude closes a run, or lets it wait when only the remote or an operator can decide it.
@@ -224,10 +222,9 @@ func (h *Harness) signer(ctx context.Context, lease *queue.Lease) (*evidence.Sig
 		return nil, nil, err
 	}
 	done := func() {
-		if err := session.Revoke(ctx); err != nil {
+		if err := giveBack(ctx, session); err != nil {
 			h.log.Error("revoke the signing token", "run", lease.Run().ID, "error", err)
 		}
-		session.Wipe()
 	}
 	key, err := session.SigningKey(ctx, route)
 	if err != nil {

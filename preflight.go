@@ -10,6 +10,7 @@ import (
 
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/internal/failpoint"
+	"github.com/rein-aharness/harness/profiles"
 	"github.com/rein-aharness/harness/queue"
 	"github.com/rein-aharness/harness/rein/credential"
 	"github.com/rein-aharness/harness/repotx"
@@ -123,21 +124,31 @@ func (x *execution) checkPredecessor(ctx context.Context, adv repotx.Advertiseme
 	return nil
 }
 
-// intersect finds what the run may change. An unattended run needs the repository's manifest unless the deployment waives it.
-func (x *execution) intersect(ctx context.Context, fact *evidence.Preflighted) error {
-	manifest, digest, found, err := x.baseline.Manifest(ctx)
+// intersect finds what the run may change, and says what the manifest had to do with it.
+func (x *execution) intersect(ctx context.Context, fact *evidence.Preflighted) (err error) {
+	x.allowance, fact.ManifestDigest, err = x.h.allow(ctx, x.baseline, x.contract, x.profile)
+	if fact.ManifestDigest == "" {
+		fact.Manifest = "waived"
+	}
+	return err
+}
+
+// allow intersects what definition, profile and the repository's own manifest allow. A missing manifest, whose digest is then empty,
+// is waived for a person who watches, or by the deployment, and never where the profile requires it. (A33)
+func (h *Harness) allow(ctx context.Context, baseline *repotx.Baseline, contract queue.Contract, profile *profiles.Profile,
+) (allowance repotx.Allowance, manifestDigest string, err error) {
+	manifest, digest, found, err := baseline.Manifest(ctx)
 	if err != nil {
-		return err
+		return repotx.Allowance{}, "", err
 	}
 	if !found {
-		manifest = nil
-		fact.Manifest = "waived"
-		if !x.h.config.Policy.WaiveManifest && !x.run.Attended {
-			return evidence.Fail(evidence.StagePreflight, evidence.CodeManifestMissing, repotx.ManifestPath,
+		waived := contract.Request.Attended || h.config.Policy.WaiveManifest
+		if !waived || profile.Controls.Requires(profiles.ControlManifest) {
+			return repotx.Allowance{}, "", evidence.Fail(evidence.StagePreflight, evidence.CodeManifestMissing, repotx.ManifestPath,
 				errors.New("the repository does not say what may change in it: commit a manifest, or waive it in the deployment's policy"))
 		}
+		manifest = nil
 	}
-	fact.ManifestDigest = digest
-	x.allowance, err = repotx.Intersect(x.contract.Grant(), x.profile.Grant, manifest)
-	return err
+	allowance, err = repotx.Intersect(contract.Grant(), profile.Grant, manifest)
+	return allowance, digest, err
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/rein-aharness/harness/queue"
 	"github.com/rein-aharness/harness/rein/credential"
 	"github.com/rein-aharness/harness/repotx"
-	"github.com/rein-aharness/harness/sandbox"
 )
 
 // Reconcile settles a run that was taken over: cancelled, started and left behind, waiting for the remote, or past its deadline.
@@ -38,7 +37,10 @@ func (h *Harness) reconcile(ctx context.Context, lease *queue.Lease) error {
 		}
 	}
 	if run.StartedAt == nil {
-		return h.conclude(ctx, lease, nil, errors.Join(failure, recordFailure(lease, failure)))
+		if err := recordFailure(lease, failure); err != nil {
+			return err
+		}
+		return h.conclude(ctx, lease, nil, failure)
 	}
 	if err := h.clear(ctx, lease); err != nil {
 		return err
@@ -77,12 +79,8 @@ func (h *Harness) clear(ctx context.Context, lease *queue.Lease) error {
 		if token.Epoch >= lease.Epoch() {
 			continue
 		}
-		err := h.vault.RevokeAccessor(ctx, token.Accessor)
-		if err == nil {
-			err = lease.TokenRevoked(ctx, token.Accessor)
-		}
-		if err != nil {
-			h.log.Warn("revoke a token of a lost worker", "run", lease.Run().ID, "error", err)
+		if err := h.revokeToken(ctx, token); err != nil {
+			h.log.Warn("revoke what a lost worker left", "error", err)
 			fact.TokensLeft++
 			continue
 		}
@@ -92,11 +90,9 @@ func (h *Harness) clear(ctx context.Context, lease *queue.Lease) error {
 	if started, ok, err := evidence.Last[evidence.Sandboxed](lease.Facts()); err != nil {
 		return err
 	} else if !ok || started.Engine == h.config.Engine.Name {
-		_, err := h.venue.Janitor(ctx, h.now(), func(l sandbox.Labels) (bool, error) {
-			return l.Run == lease.Run().ID && l.Epoch < lease.Epoch(), nil
-		})
+		err := h.sweepSandboxes(ctx, lease.Run().ID, func(epoch int64) bool { return epoch < lease.Epoch() })
 		if err != nil {
-			h.log.Warn("clear the sandbox of a lost worker", "run", lease.Run().ID, "error", err)
+			h.log.Warn("clear what a lost worker left", "error", err)
 		} else {
 			source, fact.ContainerGone, fact.VolumesGone = evidence.SourceObserved, true, true
 		}
@@ -111,7 +107,9 @@ func (h *Harness) settleLost(ctx context.Context, lease *queue.Lease, failure er
 		return err
 	}
 	if settlement.Effect.Final() && settlement.Effect != evidence.EffectConfirmed {
-		failure = errors.Join(failure, recordFailure(lease, failure))
+		if err := recordFailure(lease, failure); err != nil {
+			return err
+		}
 	}
 	return h.conclude(ctx, lease, &settlement, failure)
 }
@@ -136,12 +134,9 @@ func (h *Harness) ask(ctx context.Context, lease *queue.Lease) (settlement repot
 	session, remote, err := h.openRemote(ctx, lease, credential.PurposeReconcile, contract, profile.Publish)
 	if session != nil {
 		defer func() {
-			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishWithin)
-			defer cancel()
-			if err := session.Revoke(end); err != nil {
+			if err := giveBack(ctx, session); err != nil {
 				h.log.Error("revoke the reconciler's credential", "run", run.ID, "error", err)
 			}
-			session.Wipe()
 		}()
 	}
 	if err != nil {

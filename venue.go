@@ -209,7 +209,7 @@ func (v *venue) close() error {
 func (v *venue) teardown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownWithin)
 	defer cancel()
-	fact := evidence.TornDown{ContainerGone: true, VolumesGone: true, Quiesced: v.quiesced}
+	fact := evidence.TornDown{Quiesced: v.quiesced}
 	var errs []error
 	if v.session != nil {
 		if err := v.session.Revoke(ctx); err != nil {
@@ -220,12 +220,9 @@ func (v *venue) teardown(ctx context.Context) error {
 		}
 		v.session.Wipe()
 	}
-	if v.box != nil {
-		gone, err := v.box.Destroy(ctx)
-		if err != nil {
-			errs = append(errs, evidence.Fail(evidence.StageTeardown, evidence.CodeTeardownFailed, "sandbox", err))
-		}
-		fact.ContainerGone, fact.VolumesGone = gone.ContainerGone, gone.VolumesGone
+	var err error
+	if fact.ContainerGone, fact.VolumesGone, err = v.destroy(ctx); err != nil {
+		errs = append(errs, evidence.Fail(evidence.StageTeardown, evidence.CodeTeardownFailed, "sandbox", err))
 	}
 	if err := v.x.lease.Record(evidence.StageTeardown, evidence.SourceObserved, fact); err != nil {
 		errs = append(errs, err)
@@ -234,4 +231,16 @@ func (v *venue) teardown(ctx context.Context) error {
 		errs = append(errs, evidence.Fail(evidence.StageTeardown, evidence.CodeTeardownFailed, "sandbox", fmt.Errorf("%+v", fact)))
 	}
 	return errors.Join(errs...)
+}
+
+// destroy ends the sandbox and sees that it is gone. One that was not handed out was removed by whoever failed to create it; that
+// nothing is left of it is looked for on the engine, and not assumed.
+func (v *venue) destroy(ctx context.Context) (containerGone, volumesGone bool, err error) {
+	if v.box != nil {
+		gone, err := v.box.Destroy(ctx)
+		return gone.ContainerGone, gone.VolumesGone, err
+	}
+	x := v.x
+	err = x.h.sweepSandboxes(ctx, x.run.ID, func(epoch int64) bool { return epoch == x.lease.Epoch() })
+	return err == nil, err == nil, err
 }
