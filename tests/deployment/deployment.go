@@ -3,9 +3,7 @@ package deployment
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
-	"encoding/pem"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,7 +50,9 @@ func New(t testing.TB, s Settings) *Deployment {
 	}
 	url := st.DatabaseFrom(t, "deployment", queue.Migrate)
 	d.write(t, "database.url", url)
-	d.write(t, "trust.yaml", trust(t, st))
+	trust, err := st.Vault.TrustFile()
+	require.NoError(t, err)
+	d.write(t, "trust.yaml", trust)
 	file := fmt.Sprintf(`
 database: {url_file: database.url}
 engine: {name: %s, host: %q, keepalive_seconds: 1, init_binary: %q}
@@ -86,18 +86,6 @@ func (d *Deployment) write(t testing.TB, name, content string) string {
 	path := filepath.Join(d.Dir, name)
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
-}
-
-// trust is the trust file of the stack's signing key.
-func trust(t testing.TB, st *stack.Stack) string {
-	t.Helper()
-	data, err := os.ReadFile(st.Vault.SigningKeyFile)
-	require.NoError(t, err)
-	block, _ := pem.Decode(data)
-	require.NotNil(t, block, "the stack's public signing key")
-	sum := sha256.Sum256(block.Bytes)
-	return fmt.Sprintf("keys:\n- key_id: %q\n  public_key: %q\n  not_before: \"2020-01-01T00:00:00Z\"\n",
-		"sha256:"+hex.EncodeToString(sum[:]), base64.StdEncoding.EncodeToString(block.Bytes))
 }
 
 // Open opens the deployment in this process, with Vault and engine.

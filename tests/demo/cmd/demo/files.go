@@ -1,12 +1,7 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,7 +37,7 @@ grant:
 // definitions: one that is granted every Go file, and one that is granted the Go files of one folder.
 func (d *demo) write() error {
 	s := d.stack
-	trust, err := trustFile(s.Vault.SigningKeyFile)
+	trust, err := s.Vault.TrustFile()
 	if err != nil {
 		return err
 	}
@@ -82,21 +77,6 @@ func demoProfile(image string) (document string, ref string, err error) {
 	}
 	exact, err := parsed.Ref()
 	return document, exact.String(), err
-}
-
-// trustFile trusts the stack's signing key.
-func trustFile(publicKey string) (string, error) {
-	data, err := os.ReadFile(publicKey)
-	if err != nil {
-		return "", err
-	}
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return "", errors.New("the public signing key is not PEM")
-	}
-	sum := sha256.Sum256(block.Bytes)
-	return fmt.Sprintf("keys:\n- key_id: sha256:%s\n  public_key: %s\n  not_before: \"2020-01-01T00:00:00Z\"\n",
-		hex.EncodeToString(sum[:]), base64.StdEncoding.EncodeToString(block.Bytes)), nil
 }
 
 // field reads one text field of a JSON document, at its top or in its run.
