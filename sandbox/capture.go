@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/sandbox/internal/changes"
@@ -75,16 +76,18 @@ func (s *Sandbox) Capture(ctx context.Context, b Bounds, known map[string]Known,
 	switch {
 	case err == nil:
 		return nil // the stream ended as it should, and the helper with it
-	case visited != nil && errors.Is(err, visited):
+	case visited != nil && errors.Is(err, visited) && !ofStream(err):
 		return visited
 	}
 	return s.captureFailure(ctx, err, walkErr)
 }
 
-var captureCodes = []struct {
+type captureCode struct {
 	err  error
 	code evidence.Code
-}{
+}
+
+var captureCodes = []captureCode{
 	{changes.ErrLength, evidence.CodeLengthMismatch},
 	{changes.ErrEntries, evidence.CodeEntriesExceeded},
 	{changes.ErrBytes, evidence.CodeBytesExceeded},
@@ -98,6 +101,11 @@ var faultCodes = map[string]evidence.Code{
 	changes.FaultEntries:    evidence.CodeEntriesExceeded,
 	changes.FaultBytes:      evidence.CodeBytesExceeded,
 	changes.FaultDepth:      evidence.CodeDepthExceeded,
+}
+
+// ofStream says whether an error is the stream's own: a visitor that reads content meets it too, and gives it back in its own words.
+func ofStream(err error) bool {
+	return slices.ContainsFunc(captureCodes, func(c captureCode) bool { return errors.Is(err, c.err) })
 }
 
 func (s *Sandbox) captureFailure(ctx context.Context, err, walkErr error) error {

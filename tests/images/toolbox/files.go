@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -37,8 +38,12 @@ var fileCommands = map[string]command{
 	"fifo":     {"PATH", func(a []string) error { return syscall.Mkfifo(a[0], 0o644) }},
 	"socket":   {"PATH", func(a []string) error { return socket(a[0]) }},
 	"device":   {"PATH", func(a []string) error { return syscall.Mknod(a[0], syscall.S_IFCHR|0o666, 1<<8|3) }},
-	// encode copies a file as raw, base64, hex, url or lines (each line alone, in reverse order).
+	// encode copies a file as raw, base64, hex, url, json, quoted (as Go does) or lines (each line alone, in reverse order).
 	"encode": {"FROM ENCODING TO", func(a []string) error { return encode(a[0], a[1], a[2]) }},
+	// name makes an empty file whose name is a file's content, pipe a FIFO of that name, point a link with that target.
+	"name":   {"FROM FOLDER", func(a []string) error { return name(a[0], a[1]) }},
+	"pipe":   {"FROM FOLDER", func(a []string) error { return pipe(a[0], a[1]) }},
+	"point":  {"FROM PATH", func(a []string) error { return point(a[0], a[1]) }},
 	"getenv": {"NAME TO", func(a []string) error { return os.WriteFile(a[1], []byte(os.Getenv(a[0])), 0o644) }},
 	// churn rewrites a file and renames another back and forth until the time is over.
 	"churn": {"FOLDER DURATION", func(a []string) error {
@@ -190,6 +195,14 @@ func encode(from, encoding, to string) error {
 		encoded = hex.EncodeToString(data)
 	case "url":
 		encoded = url.QueryEscape(string(data))
+	case "json":
+		text, err := json.Marshal(string(data))
+		if err != nil {
+			return err
+		}
+		encoded = string(text)
+	case "quoted":
+		encoded = strconv.Quote(string(data))
 	case "lines":
 		for line := range strings.Lines(string(data)) {
 			encoded = line + "\n--\n" + encoded
@@ -198,6 +211,30 @@ func encode(from, encoding, to string) error {
 		return fmt.Errorf("unknown encoding %q", encoding)
 	}
 	return os.WriteFile(to, []byte(encoded), 0o644)
+}
+
+func name(from, folder string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, string(data)), nil, 0o644)
+}
+
+func pipe(from, folder string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return syscall.Mkfifo(filepath.Join(folder, string(data)), 0o644)
+}
+
+func point(from, path string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.Symlink(string(data), path)
 }
 
 func churn(folder string, duration time.Duration) error {

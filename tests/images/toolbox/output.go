@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -13,7 +14,9 @@ import (
 var outputCommands = map[string]command{
 	"print":  {"TEXT", func(a []string) error { _, err := fmt.Println(a[0]); return err }},
 	"stderr": {"TEXT", func(a []string) error { _, err := fmt.Fprintln(os.Stderr, a[0]); return err }},
-	"cat":    {"PATH", func(a []string) error { return cat(a[0]) }},
+	"cat":    {"PATH", func(a []string) error { return cat(os.Stdout, a[0]) }},
+	"warn":   {"PATH", func(a []string) error { return cat(os.Stderr, a[0]) }}, // cat to standard error
+	"spray":  {"TEXT", func(a []string) error { return spray(a[0]) }},
 	"tree":   {"FOLDER", func(a []string) error { return show(a[0]) }},
 	"env":    {"", func([]string) error { _, err := fmt.Println(strings.Join(os.Environ(), "\n")); return err }},
 	// line writes one line of that many bytes.
@@ -28,13 +31,27 @@ var outputCommands = map[string]command{
 	"closed": {"DURATION", func(a []string) error { return withDuration(a[0], closed) }},
 }
 
-func cat(path string) error {
+func cat(to *os.File, path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	_, err = os.Stdout.Write(data)
+	_, err = to.Write(data)
 	return err
+}
+
+// spray writes a text to every descriptor that the process has, whatever it is, and succeeds when one took it.
+func spray(text string) error {
+	took := 0
+	for descriptor := range 256 {
+		if n, err := syscall.Write(descriptor, []byte(text)); err == nil && n == len(text) {
+			took++
+		}
+	}
+	if took == 0 {
+		return errors.New("no descriptor took it")
+	}
+	return nil
 }
 
 func line(size int64) error {
