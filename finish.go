@@ -150,7 +150,7 @@ func (h *Harness) close(ctx context.Context, lease *queue.Lease, end queue.Closi
 		return envelope, failpoint.Hit(failpoint.CloseAfterSign)
 	}
 	if err := lease.Close(ctx, end); err != nil {
-		return err
+		return evidence.Fail(evidence.StageClose, evidence.CodeCloseFailed, "", err)
 	}
 	return failpoint.Hit(failpoint.CloseAfter)
 }
@@ -200,6 +200,7 @@ func closing(effect evidence.Effect, settlement *repotx.Settlement, failure erro
 		State: disposition.State, Effect: effect, Stage: stage, Code: code, Subject: f.Subject, Disposition: disposition.Outcome,
 	}
 	if !end.State.Final() {
+		// The remote has decided, or the database was asked for long enough: what would have been waited for is over.
 		end.State, end.Disposition = evidence.StateFailed, evidence.OutcomeFailed
 	}
 	return end, nil

@@ -115,7 +115,7 @@ func (x *execution) checkPredecessor(ctx context.Context, adv repotx.Advertiseme
 	}
 	intent, found, err := x.h.store.Intent(ctx, x.run.Supersedes)
 	if err != nil {
-		return err
+		return evidence.Fail(evidence.StagePreflight, evidence.CodeStoreFailed, x.run.Supersedes, err)
 	}
 	if found && (adv.Refs[ref] == intent.Commit || adv.Refs[intent.TargetRef] == intent.Commit) {
 		return evidence.Fail(evidence.StagePreflight, evidence.CodeSuccessorNotAllowed, x.run.Supersedes,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/profiles"
@@ -139,20 +140,34 @@ func (x *execution) admit(ctx context.Context) error {
 }
 
 // recheck resolves the run again from what the database says now: right before the first thing is created for it, and right before
-// acceptance. The row, the contract and the profile must be what they were; a refusal belongs to the stage that asks. (A3, B25)
+// acceptance. The row, the contract and the profile must be what they were; a refusal belongs to the stage that asks. A database
+// that does not answer decides nothing, and is asked again for as long as a lease lasts. (A3, A43, B25)
 func (x *execution) recheck(ctx context.Context, stage evidence.Stage) error {
-	err := x.unchanged(ctx)
-	var f *evidence.Failure
-	if errors.As(err, &f) {
-		return evidence.Fail(stage, f.Code, f.Subject, err)
+	asking, cancel := context.WithTimeout(ctx, x.h.config.Lease.TTL())
+	defer cancel()
+	for {
+		err := x.unchanged(ctx)
+		var f *evidence.Failure
+		if !errors.As(err, &f) {
+			return err
+		}
+		if f.Code != evidence.CodeStoreFailed || asking.Err() != nil {
+			return evidence.Fail(stage, f.Code, f.Subject, err)
+		}
+		select {
+		case <-asking.Done():
+		case <-time.After(recheckPause):
+		}
 	}
-	return err
 }
+
+// recheckPause is how long a database that did not answer is left alone.
+const recheckPause = 500 * time.Millisecond
 
 func (x *execution) unchanged(ctx context.Context) error {
 	now, err := x.h.store.Run(ctx, x.run.ID)
 	if err != nil {
-		return err
+		return evidence.Fail(evidence.StageResolve, evidence.CodeStoreFailed, "run", err)
 	}
 	resolution, contract, err := x.h.resolve(ctx, now, x.lease.Facts())
 	if err != nil {

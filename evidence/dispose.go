@@ -16,7 +16,8 @@ const (
 	OutcomeCancelled       Outcome = "cancelled"
 	OutcomeExpired         Outcome = "expired"          // the run's own deadline passed
 	OutcomeRetryPoll       Outcome = "retry_poll"       // not owned yet: again after the full polling interval
-	OutcomeRetryLease      Outcome = "retry_lease"      // owned: again for as long as the lease holds, then lease loss
+	OutcomeGiveBack        Outcome = "give_back"        // owned, and nothing was begun: the run goes back into the queue
+	OutcomeRetryLease      Outcome = "retry_lease"      // owned: again for as long as a lease lasts, then the run fails or the lease is lost
 	OutcomeReconcile       Outcome = "reconcile"        // stop dispatch, refuse acceptance, clean up; a reconciler settles
 	OutcomeSettle          Outcome = "settle"           // the remote decides about the same transaction
 	OutcomeWaitApproval    Outcome = "waiting_approval" // let go of lease and sandbox until a human answers
@@ -59,6 +60,7 @@ var dispositions = []Disposition{
 	{OutcomeCancelled, StateCancelled, EffectNotDispatched, RetryNone, false, ExitCancelled},
 	{OutcomeExpired, StateExpired, EffectNotDispatched, RetryNone, false, ExitExpired},
 	{OutcomeRetryPoll, "", EffectNotDispatched, RetryPoll, false, ExitUnavailable},
+	{OutcomeGiveBack, StateCreated, EffectNotDispatched, RetryPoll, false, ExitUnavailable},
 	{OutcomeRetryLease, "", "", RetryLease, false, ExitUnavailable},
 	{OutcomeReconcile, "", EffectUnknown, RetryNone, true, ExitUnknown},
 	{OutcomeSettle, "", EffectUnknown, RetryNone, true, ExitUnknown},
@@ -77,165 +79,31 @@ func Outcomes() []Outcome {
 	return out
 }
 
-// verdict is one row of the table: what a code leads to, whatever the stage, unless one of the stages' own rules below comes
-// first.
-type verdict struct {
-	code    Code
-	outcome Outcome
-}
-
-var verdicts = []verdict{
-	{CodeContractInvalid, OutcomeRefused},
-	{CodeValueInContract, OutcomeRefused},
-	{CodeProfileMalformed, OutcomeRefused},
-	{CodeTriggerConflict, OutcomeRefused},
-	{CodeOperationConflict, OutcomeRefused},
-	{CodeBaselineUnresolved, OutcomeRefused},
-	{CodeRepositoryEmpty, OutcomeRefused},
-	{CodeRepositoryMalformed, OutcomeRefused},
-	{CodeRepositoryMismatch, OutcomeRefused},
-	{CodeSuccessorNotAllowed, OutcomeRefused},
-
-	{CodeProfileUnknown, OutcomeRefused},
-	{CodeProfileDigestMismatch, OutcomeRefused},
-	{CodeProfileImmutable, OutcomeRefused},
-	{CodeProfileBlocked, OutcomeRefused},
-	{CodeProfileDisabled, OutcomeRefused},
-	{CodeProfileUnverified, OutcomeRefused},
-	{CodeProfileNotReady, OutcomeRefused},
-	{CodeProfileIncompatible, OutcomeRefused},
-	{CodePinMismatch, OutcomeRefused},
-	{CodeActorInvalid, OutcomeRefused},
-	{CodeReachabilityAmbiguous, OutcomeRefused},
-	{CodeRuntimeMissing, OutcomeRefused},
-	{CodeImageMissing, OutcomeRefused},
-	{CodeLimitNotEnforced, OutcomeRefused},
-	{CodeAdmissionDenied, OutcomeRefused},
-	{CodeApprovalRequired, OutcomeWaitApproval},
-
-	{CodeManifestMissing, OutcomeRefused},
-	{CodeManifestMalformed, OutcomeRefused},
-	{CodeGrantEmpty, OutcomeRefused},
-	{CodeRefNotGranted, OutcomeRefused},
-	{CodeRemoteUnsupported, OutcomeRefused},
-	{CodeRemoteUnreachable, OutcomeFailed},
-	{CodeRemoteDenied, OutcomeFailed},
-	{CodeBaselineMoved, OutcomeNotApplied},
-	{CodeFenceConflict, OutcomeReconcile},
-	{CodePublicationUnclear, OutcomeSettle},
-	{CodePublicationRefused, OutcomeNotApplied},
-	{CodePublicationPartial, OutcomePartial},
-	{CodePackTooLarge, OutcomeNotApplied},
-	{CodePathNotGranted, OutcomeNotApplied},
-	{CodePathProtected, OutcomeNotApplied},
-	{CodePathInvalid, OutcomeNotApplied},
-	{CodePathCollision, OutcomeNotApplied},
-	{CodeModeRefused, OutcomeNotApplied},
-	{CodeSymlinkRefused, OutcomeNotApplied},
-	{CodeGitlinkRefused, OutcomeNotApplied},
-	{CodeCredentialInChange, OutcomeNotApplied},
-	{CodeCommitMalformed, OutcomeNotApplied},
-	{CodeCacheExhausted, OutcomeFailed},
-	{CodeSessionEvidenceGone, OutcomeNotApplied},
-
-	{CodeSandboxCreateFailed, OutcomeFailed},
-	{CodeImageMismatch, OutcomeFailed},
-	{CodeIsolationMismatch, OutcomeFailed},
-	{CodeSandboxLost, OutcomeFailed},
-	{CodeCredentialFailed, OutcomeFailed},
-	{CodeCredentialUndeclared, OutcomeFailed},
-	{CodeSessionStartFailed, OutcomeFailed},
-	{CodeSessionFailed, OutcomeFailed},
-	{CodeSessionTimeout, OutcomeFailed},
-	{CodeOutputExceeded, OutcomeFailed},
-	{CodeMemoryExceeded, OutcomeFailed},
-	{CodeSessionNotQuiescent, OutcomeFailed},
-	{CodeCaptureFailed, OutcomeFailed},
-	{CodeStreamMalformed, OutcomeFailed},
-	{CodeLengthMismatch, OutcomeFailed},
-	{CodeFileTypeRefused, OutcomeFailed},
-	{CodeFileUnreadable, OutcomeFailed},
-	{CodeEntriesExceeded, OutcomeFailed},
-	{CodeBytesExceeded, OutcomeFailed},
-	{CodeDepthExceeded, OutcomeFailed},
-	{CodeDiskExceeded, OutcomeFailed},
-	{CodeTeardownFailed, OutcomeFailed},
-	{CodeRevocationFailed, OutcomeFailed},
-
-	{CodeLeaseLost, OutcomeReconcile},
-	{CodeWorkerLost, OutcomeFailed},
-	{CodeCancelled, OutcomeCancelled},
-	{CodeDeadlinePassed, OutcomeExpired},
-	{CodePaused, OutcomeRetryLease},
-	{CodeStoreFailed, OutcomeRetryLease},
-	{CodeCloseFailed, OutcomeSettle},
-	{CodeSigningFailed, OutcomeFailed},
-	{CodeSettleUnknown, OutcomeWaitExternal},
-	{CodeDeliveryFailed, OutcomeDeliverAgain},
-	{CodeUnclassified, OutcomeFailed},
-}
-
-// Codes lists every code.
-func Codes() []Code {
-	codes := make([]Code, len(verdicts))
-	for i, v := range verdicts {
-		codes[i] = v.code
-	}
-	return codes
-}
-
-// Dispose says what a failure with this code in this stage leads to. The empty code is success. A code or a stage outside the
-// closed sets is unclassified and therefore terminal. After a terminal failure of a run that had begun, a fence that exists is
-// still tombstoned before the run closes, and what that shows about the effect goes before Disposition.Effect. (A8, A43)
-func Dispose(stage Stage, code Code) Disposition {
-	if code == "" {
-		return dispositionOf(OutcomeCompleted)
-	}
-	if !slices.Contains(Stages(), stage) {
-		return dispositionOf(OutcomeFailed)
-	}
-	i := slices.IndexFunc(verdicts, func(v verdict) bool { return v.code == code })
-	if i < 0 {
-		i = len(verdicts) - 1 // unclassified
-	}
-	return dispositionOf(inStage(stage, verdicts[i]))
-}
-
-// inStage applies the rules of a stage to a row of the table.
-func inStage(stage Stage, v verdict) Outcome {
-	transport := slices.Contains([]Code{CodeStoreFailed, CodeRemoteUnreachable, CodePaused}, v.code)
-	switch stage {
-	case StageEmit:
-		if transport {
-			return OutcomeRetryPoll // nothing exists yet, so nothing can be lost
-		}
-		return OutcomeDefinitionError
-	case StageClaim:
-		if transport {
-			return OutcomeRetryPoll
-		}
-	case StageAccept:
-		// The intent may be out already: only the remote knows.
-		if slices.Contains([]Code{CodeRemoteUnreachable, CodeRemoteDenied}, v.code) {
-			return OutcomeSettle
-		}
-	case StageClose:
-		// Whatever keeps a run from being closed, its transaction is what it is. (A44)
-		if slices.Contains([]Code{CodeStoreFailed, CodeSigningFailed, CodeCredentialFailed, CodeUnclassified}, v.code) {
-			return OutcomeSettle
-		}
-	case StageDeliver:
-		return OutcomeDeliverAgain
-	case StageReconcile:
-		// A reconciler that cannot find out has found out nothing. (B32)
-		if v.outcome == OutcomeFailed && v.code != CodeWorkerLost || transport {
-			return OutcomeWaitExternal
-		}
-	}
-	return v.outcome
-}
-
-func dispositionOf(o Outcome) Disposition {
+// Disposition is what the outcome stands for.
+func (o Outcome) Disposition() Disposition {
 	i := slices.IndexFunc(dispositions, func(d Disposition) bool { return d.Outcome == o })
 	return dispositions[i]
+}
+
+// Dispose says what a failure with this code in this stage leads to: what the Table says. The empty code is success. A code that
+// has no row in the stage leads where an unclassified one does, and outside the closed set of stages it is terminal. After a
+// terminal failure of a run that had begun, a fence that exists is still tombstoned before the run closes, and what that shows
+// about the effect goes before Disposition.Effect. (A8, A43)
+func Dispose(stage Stage, code Code) Disposition {
+	if code == "" {
+		return OutcomeCompleted.Disposition()
+	}
+	outcome := OutcomeFailed
+	for _, row := range rows {
+		if !slices.Contains(row.Stages, stage) {
+			continue
+		}
+		switch row.Code {
+		case code:
+			return row.Outcome.Disposition()
+		case CodeUnclassified:
+			outcome = row.Outcome
+		}
+	}
+	return outcome.Disposition()
 }

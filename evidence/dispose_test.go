@@ -57,6 +57,35 @@ func TestListsOfClosedSetsAreComplete(t *testing.T) {
 	require.ElementsMatch(t, constants(t, "report.go", "Result"), texts(evidence.Results()))
 }
 
+// The table has one row for a code in a stage, every code has one, and an unclassified failure has one in every stage, so that no
+// failure is without. A43
+func TestNoFailureIsWithoutARow(t *testing.T) {
+	t.Parallel()
+	type place struct {
+		stage evidence.Stage
+		code  evidence.Code
+	}
+	seen := map[place]int{}
+	for _, row := range evidence.Table() {
+		require.NotEmpty(t, row.Stages, row.Code)
+		for _, stage := range row.Stages {
+			seen[place{stage, row.Code}]++
+			require.Equal(t, row.Outcome, evidence.Dispose(stage, row.Code).Outcome, "%s %s", stage, row.Code)
+		}
+	}
+	for at, n := range seen {
+		require.Equal(t, 1, n, "rows for %s %s", at.stage, at.code)
+	}
+	for _, stage := range evidence.Stages() {
+		require.Contains(t, seen, place{stage, evidence.CodeUnclassified})
+	}
+	var inOrder []string
+	for _, code := range evidence.Codes() {
+		inOrder = append(inOrder, string(code))
+	}
+	require.Equal(t, constants(t, "code.go", "Code"), inOrder, "the table follows code.go, and leaves nothing out")
+}
+
 // Every stage with every code has exactly one disposition, and it is coherent. A8, A43
 func TestEveryFailureHasItsDisposition(t *testing.T) {
 	t.Parallel()
@@ -77,7 +106,8 @@ func TestEveryFailureHasItsDisposition(t *testing.T) {
 				require.False(t, d.Effect.Final(), "%s %s: what is left to the remote is not known", stage, code)
 			}
 			if d.Retry == evidence.RetryPoll {
-				require.Contains(t, []evidence.Stage{evidence.StageEmit, evidence.StageClaim}, stage, "%s: a run that began is not retried", code)
+				before := []evidence.Stage{evidence.StageEmit, evidence.StageClaim, evidence.StageResolve, evidence.StageAdmit}
+				require.Contains(t, before, stage, "%s: a run that began is not retried", code)
 			}
 		}
 	}
@@ -100,7 +130,7 @@ func TestFailuresLeadWhereTheTableSays(t *testing.T) {
 		{evidence.StageResolve, evidence.CodeProfileIncompatible, evidence.OutcomeRefused},
 		{evidence.StageResolve, evidence.CodeProfileBlocked, evidence.OutcomeRefused},
 		{evidence.StageResolve, evidence.CodeActorInvalid, evidence.OutcomeRefused},
-		{evidence.StageResolve, evidence.CodeReachabilityAmbiguous, evidence.OutcomeRefused},
+		{evidence.StageSandbox, evidence.CodeReachabilityAmbiguous, evidence.OutcomeRefused},
 		{evidence.StageSandbox, evidence.CodeSandboxCreateFailed, evidence.OutcomeFailed},
 		{evidence.StageSession, evidence.CodeSessionStartFailed, evidence.OutcomeFailed},
 		{evidence.StageSession, evidence.CodeSessionFailed, evidence.OutcomeFailed},
@@ -111,7 +141,15 @@ func TestFailuresLeadWhereTheTableSays(t *testing.T) {
 		{evidence.StageClaim, evidence.CodePaused, evidence.OutcomeRetryPoll},
 		{evidence.StageSession, evidence.CodeStoreFailed, evidence.OutcomeRetryLease},
 		{evidence.StageAccept, evidence.CodeStoreFailed, evidence.OutcomeRetryLease},
-		{evidence.StageAccept, evidence.CodePaused, evidence.OutcomeRetryLease},
+		{evidence.StageAccept, evidence.CodePaused, evidence.OutcomeNotApplied},
+		{evidence.StageResolve, evidence.CodeStoreFailed, evidence.OutcomeGiveBack},
+		{evidence.StageResolve, evidence.CodeWorkerLost, evidence.OutcomeGiveBack},
+		{evidence.StageSession, evidence.CodeWorkerLost, evidence.OutcomeFailed},
+		{evidence.StageSandbox, evidence.CodeProfileBlocked, evidence.OutcomeRefused},
+		{evidence.StageAccept, evidence.CodeProfileBlocked, evidence.OutcomeNotApplied},
+		{evidence.StageAccept, evidence.CodePinMismatch, evidence.OutcomeNotApplied},
+		{evidence.StagePreflight, evidence.CodePathInvalid, evidence.OutcomeRefused},
+		{evidence.StageCapture, evidence.CodePathInvalid, evidence.OutcomeNotApplied},
 		{evidence.StageSession, evidence.CodeLeaseLost, evidence.OutcomeReconcile},
 		{evidence.StageAccept, evidence.CodeLeaseLost, evidence.OutcomeReconcile},
 		{evidence.StageAdmit, evidence.CodeAdmissionDenied, evidence.OutcomeRefused},
@@ -120,7 +158,7 @@ func TestFailuresLeadWhereTheTableSays(t *testing.T) {
 		{evidence.StagePreflight, evidence.CodeRemoteUnreachable, evidence.OutcomeFailed},
 		{evidence.StageCapture, evidence.CodeFileUnreadable, evidence.OutcomeFailed},
 		{evidence.StageSession, evidence.CodeCancelled, evidence.OutcomeCancelled},
-		{evidence.StageSession, evidence.CodeDeadlinePassed, evidence.OutcomeExpired},
+		{evidence.StageReconcile, evidence.CodeDeadlinePassed, evidence.OutcomeExpired},
 		{evidence.StagePreflight, evidence.CodeBaselineMoved, evidence.OutcomeNotApplied},
 		{evidence.StageAccept, evidence.CodePathNotGranted, evidence.OutcomeNotApplied},
 		{evidence.StageAccept, evidence.CodeCredentialInChange, evidence.OutcomeNotApplied},
@@ -136,8 +174,11 @@ func TestFailuresLeadWhereTheTableSays(t *testing.T) {
 		{evidence.StageReconcile, evidence.CodeUnclassified, evidence.OutcomeWaitExternal},
 		{evidence.StageReconcile, evidence.CodeSettleUnknown, evidence.OutcomeWaitExternal},
 		{evidence.StageReconcile, evidence.CodeWorkerLost, evidence.OutcomeFailed},
-		{evidence.StageReconcile, evidence.CodePublicationRefused, evidence.OutcomeNotApplied},
+		{evidence.StageAccept, evidence.CodePublicationRefused, evidence.OutcomeNotApplied},
 		{evidence.StageSession, "made_up", evidence.OutcomeFailed},
+		{evidence.StageSession, evidence.CodeTriggerConflict, evidence.OutcomeFailed},
+		{evidence.StageClose, "made_up", evidence.OutcomeSettle},
+		{evidence.StageReconcile, "made_up", evidence.OutcomeWaitExternal},
 		{"made_up", evidence.CodeStoreFailed, evidence.OutcomeFailed},
 		{"", evidence.CodeApprovalRequired, evidence.OutcomeFailed},
 		{evidence.StageClose, "", evidence.OutcomeCompleted},
