@@ -59,9 +59,7 @@ func (h *Harness) Preview(ctx context.Context, r queue.Request) (Preview, error)
 		return Preview{}, err
 	}
 	p.Readiness = state
-	if state != profiles.StateReady && (state != profiles.StateUnverified || r.Proof == "") {
-		p.Refusal = errors.Join(p.Refusal, fmt.Errorf("the profile is %s on engine %s: %s", state, h.config.Engine.Name, reason))
-	}
+	p.Refusal = errors.Join(p.Refusal, profiles.Refusal(ref, state, reason, r.Proof != ""))
 	return p, nil
 }
 

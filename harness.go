@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -55,25 +54,25 @@ type Progress struct {
 	At    time.Time
 }
 
-// Open connects to the database, and to the other parts as the options say.
+// Open connects to the database, and to the other parts as the options say. The error is a *PartError.
 func Open(ctx context.Context, config Config, options Options) (*Harness, error) {
 	h := &Harness{config: config}
 	h.prepare(options)
 	for _, part := range []struct {
 		needed bool
-		name   string
+		part   Part
 		open   func(context.Context) error
 	}{
-		{true, "the database", h.openStore},
-		{options.Vault, "Vault", h.openVault},
-		{options.Vault, "the git cache", h.openRepos},
-		{options.Engine, "the Docker engine", h.openVenue},
+		{true, PartDatabase, h.openStore},
+		{options.Vault, PartVault, h.openVault},
+		{options.Vault, PartGit, h.openRepos},
+		{options.Engine, PartEngine, h.openVenue},
 	} {
 		if !part.needed {
 			continue
 		}
 		if err := part.open(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("open %s: %w", part.name, err), h.Close(ctx))
+			return nil, errors.Join(&PartError{part.part, err}, h.Close(ctx))
 		}
 	}
 	return h, nil
@@ -96,13 +95,16 @@ func (h *Harness) prepare(options Options) {
 	h.nonce = hex.EncodeToString(nonce[:])
 }
 
-// Migrate brings the database's schema up to this binary's. It changes nothing that is current.
+// Migrate brings the database's schema up to this binary's. It changes nothing that is current. The error is a *PartError.
 func Migrate(ctx context.Context, config Config) error {
 	url, err := config.Database.URL()
-	if err != nil {
-		return err
+	if err == nil {
+		err = queue.Migrate(ctx, url)
 	}
-	return queue.Migrate(ctx, url)
+	if err != nil {
+		return &PartError{PartDatabase, err}
+	}
+	return nil
 }
 
 func (h *Harness) openStore(ctx context.Context) error {

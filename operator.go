@@ -14,6 +14,9 @@ func (h *Harness) ReconcileNow(ctx context.Context, run string) error {
 	return h.takeOver(ctx, run, h.Reconcile)
 }
 
+// ErrRemoteDecides refuses an operator's decision about a run that the remote can decide. The run is settled as the remote says.
+var ErrRemoteDecides = errors.New("the remote decides it by itself")
+
 // SettleByOperator closes a run that the remote cannot decide, with the effect that a named operator has found out by other means:
 // confirmed or not_applied. The decision is part of the evidence and is labelled as the operator's. The remote is asked first; what it
 // decides by itself is what counts. (B28, B32)
@@ -37,7 +40,7 @@ func (h *Harness) SettleByOperator(ctx context.Context, run string, effect evide
 		}
 		if settlement.Effect.Final() {
 			return errors.Join(
-				fmt.Errorf("settle run %s: the remote decides it by itself: %s (%s)", run, settlement.Effect, settlement.Reason),
+				fmt.Errorf("settle run %s: %w: %s (%s)", run, ErrRemoteDecides, settlement.Effect, settlement.Reason),
 				h.conclude(ctx, lease, &settlement, failure))
 		}
 		intended, _, err := evidence.Last[evidence.Intended](lease.Facts())

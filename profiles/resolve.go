@@ -74,21 +74,33 @@ func (s *Store) permit(ctx context.Context, want Selection, proofRuns int, now t
 	if err != nil {
 		return "", err
 	}
-	subject, because := want.Ref.Revision(), errors.New(reason)
+	if err := Refusal(want.Ref, state, reason, want.Proof); err != nil {
+		return "", err
+	}
+	if state == StateReady {
+		return state, nil
+	}
+	return state, s.countProof(ctx, want, proofRuns)
+}
+
+// Refusal is what a run of a profile with this standing is refused with; nil when nothing speaks against it. A proof may run
+// unverified. (A5, A8)
+func Refusal(ref Ref, state State, reason string, proof bool) error {
+	subject, because := ref.Revision(), errors.New(reason)
 	switch state {
 	case StateReady:
-		return state, nil
+		return nil
 	case StateBlocked:
-		return "", refuse(evidence.CodeProfileBlocked, subject, because)
+		return refuse(evidence.CodeProfileBlocked, subject, because)
 	case StateDisabled:
-		return "", refuse(evidence.CodeProfileDisabled, subject, because)
+		return refuse(evidence.CodeProfileDisabled, subject, because)
 	case StateUnverified:
-		if !want.Proof {
-			return "", refuse(unverifiedCode(reason), subject, because)
+		if proof {
+			return nil
 		}
-		return state, s.countProof(ctx, want, proofRuns)
+		return refuse(unverifiedCode(reason), subject, because)
 	default:
-		return "", refuse(evidence.CodeProfileIncompatible, subject, fmt.Errorf("unknown readiness %.32q", string(state)))
+		return refuse(evidence.CodeProfileIncompatible, subject, fmt.Errorf("unknown readiness %.32q", string(state)))
 	}
 }
 

@@ -46,7 +46,7 @@ func (a *app) logger(level slog.Level) (*slog.Logger, error) {
 
 // open reads the configuration and opens the parts that the options name.
 func (a *app) open(ctx context.Context, options harness.Options) (*harness.Harness, error) {
-	config, err := harness.ReadConfig(a.Config)
+	config, err := a.config()
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +55,13 @@ func (a *app) open(ctx context.Context, options harness.Options) (*harness.Harne
 			return nil, err
 		}
 	}
-	h, err := harness.Open(ctx, config, options)
-	return h, unavailable(err)
+	return harness.Open(ctx, config, options)
+}
+
+// config reads the configuration.
+func (a *app) config() (harness.Config, error) {
+	config, err := harness.ReadConfig(a.Config)
+	return config, as(codeConfiguration, err)
 }
 
 // with opens the parts that the options name, for one use.

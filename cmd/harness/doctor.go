@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/rein-aharness/harness"
-	"github.com/rein-aharness/harness/evidence"
 )
 
 type doctorCmd struct {
@@ -51,7 +51,7 @@ func (c doctorCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	config, err := harness.ReadConfig(a.Config)
+	config, err := a.config()
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (c doctorCmd) Run(ctx context.Context, a *app) error {
 	if err != nil || view.OK {
 		return err
 	}
-	return endWith(evidence.ExitUnavailable)
+	return as(codeParts, errors.New("a part is not as it should be"))
 }
 
 func (a *app) printDoctor(adopted bool, view doctorView) error {

@@ -27,6 +27,8 @@ func (a *app) sayEnd(run queue.Run) error {
 	line := fmt.Sprintf("run %s is %s, effect %s", run.ID, run.State, run.Effect)
 	if run.Code != "" {
 		line += fmt.Sprintf(" [%s in %s]", run.Code, run.FailedStage)
+	} else if code := waitsWith(run); code != "" {
+		line += fmt.Sprintf(" [%s]", code)
 	}
 	if run.Disposition == evidence.OutcomeNoChange {
 		line += ": nothing had to change"
@@ -51,9 +53,23 @@ func (a *app) sayEnd(run queue.Run) error {
 		if next == "" {
 			next = "harness runs show RUN and harness runs logs RUN tell more"
 		}
-		say(a.err, "next: %s\n", strings.ReplaceAll(next, "RUN", clean(run.ID, maxCell)))
+		a.advise(strings.ReplaceAll(next, "RUN", clean(run.ID, maxCell)), string(run.Code))
 	}
 	return nil
+}
+
+// waitsWith is the code that a run which is not over waits with; empty when it does not.
+func waitsWith(run queue.Run) evidence.Code {
+	switch {
+	case run.State == evidence.StateWaitingApproval:
+		return evidence.CodeApprovalRequired
+	case run.State != evidence.StateWaitingExternal:
+		return ""
+	case run.Effect == evidence.EffectPartial:
+		return evidence.CodePublicationPartial
+	default:
+		return evidence.CodeSettleUnknown
+	}
 }
 
 // sayResult prints what the result says about the commit.

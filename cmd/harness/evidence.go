@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,7 +114,7 @@ func (c evidenceVerifyCmd) Run(ctx context.Context, a *app) error {
 	if err != nil || report.OK() {
 		return err
 	}
-	return endWith(evidence.ExitFailed)
+	return as(codeEvidence, errors.New("the evidence does not verify"))
 }
 
 // verify makes the report. What has the form of a run's id is a run, and everything else a file.
@@ -134,16 +135,14 @@ func (c evidenceVerifyCmd) verify(ctx context.Context, a *app) (evidence.Report,
 }
 
 func (c evidenceVerifyCmd) trust(configured string) (evidence.Trust, error) {
-	if c.Trust != "" {
-		return evidence.LoadTrust(c.Trust)
-	}
-	return evidence.LoadTrust(configured)
+	trust, err := evidence.LoadTrust(cmp.Or(c.Trust, configured))
+	return trust, as(codeTrust, err)
 }
 
 func (c evidenceVerifyCmd) verifyFile(a *app) (evidence.Report, error) {
 	configured := ""
 	if c.Trust == "" {
-		config, err := harness.ReadConfig(a.Config)
+		config, err := a.config()
 		if err != nil {
 			return evidence.Report{}, err
 		}

@@ -1,18 +1,16 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"net"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/rein-aharness/harness/evidence"
-	"github.com/rein-aharness/harness/queue"
 )
 
 // usageError is a command line that is wrong, beyond what kong can see.
@@ -51,58 +49,58 @@ func endWith(code evidence.ExitCode) error {
 	return &ended{code: code}
 }
 
-// unavailable marks an error of a part that could not be reached or used. A schema of another version is not that: waiting does
-// not help.
-func unavailable(err error) error {
-	if err == nil || errors.Is(err, queue.ErrSchemaOlder) || errors.Is(err, queue.ErrSchemaNewer) {
-		return err
-	}
-	return &ended{evidence.ExitUnavailable, err}
-}
-
 // exitOf gives the exit code of a command by its error. How a run ended comes as an *ended; another failure is the command's own.
 func exitOf(err error) evidence.ExitCode {
 	var end *ended
-	var usage *usageError
-	var parse *kong.ParseError
-	var failure *evidence.Failure
-	var network *net.OpError // not net.Error, which a missing file is too
-	switch {
-	case err == nil:
+	if err == nil {
 		return evidence.ExitCompleted
-	case errors.As(err, &end):
+	}
+	if errors.As(err, &end) {
 		return end.code
-	case errors.As(err, &usage), errors.As(err, &parse):
-		return evidence.ExitUsage
-	case errors.As(err, &failure):
+	}
+	if failure, ok := failureOf(err); ok {
 		if code := evidence.Dispose(failure.Stage, failure.Code).Exit; code == evidence.ExitRefused || code == evidence.ExitUnavailable {
 			return code
 		}
 		return evidence.ExitError
-	case errors.Is(err, evidence.ErrExport):
-		return evidence.ExitFailed // what was cut off or altered does not verify
-	case errors.Is(err, queue.ErrPaused), errors.Is(err, context.DeadlineExceeded), errors.As(err, &network):
-		return evidence.ExitUnavailable
-	default:
-		return evidence.ExitError
 	}
+	if p, ok := problemOf(err); ok {
+		return p.exit
+	}
+	return evidence.ExitError
 }
 
-// explain prints an error, its code, and one line about what to do next. An error without a text was explained already.
+// failureOf finds the failure of a run's chain that an error is. A code that there is not counts as none.
+func failureOf(err error) (*evidence.Failure, bool) {
+	var failure *evidence.Failure
+	return failure, errors.As(err, &failure) && slices.Contains(evidence.Codes(), failure.Code)
+}
+
+// codeOf is the code that an error is shown with, each of which has a section in docs/errors.md.
+func codeOf(err error) string {
+	if failure, ok := failureOf(err); ok {
+		return string(failure.Code)
+	}
+	if p, ok := problemOf(err); ok {
+		return p.code
+	}
+	return string(evidence.CodeUnclassified)
+}
+
+// explain prints an error with its code, what to do next, and where to read more. An error without a text was explained already.
 func (s streams) explain(err error) {
 	text := lines(err.Error())
 	if len(text) == 0 {
 		return
 	}
-	code := ""
-	var failure *evidence.Failure
-	if errors.As(err, &failure) {
-		code = fmt.Sprintf(" [%s]", failure.Code)
-	}
-	say(s.err, "harness: %s%s\n", strings.Join(text, "\n  "), code)
-	if next := advice(err); next != "" {
-		say(s.err, "next: %s\n", next)
-	}
+	code := codeOf(err)
+	say(s.err, "harness: %s [%s]\n", strings.Join(text, "\n  "), code)
+	s.advise(advice(err), code)
+}
+
+// advise prints what to do next, and where to read more about a code.
+func (s streams) advise(next, code string) {
+	say(s.err, "next: %s\nmore: harness help errors %s\n", next, code)
 }
 
 // lines takes an error's text, which may be several joined errors, apart, and makes each line that is not empty safe to show.
@@ -121,7 +119,7 @@ const maxErrorLine = 2048
 // say writes to standard error. When that fails there is nowhere left to say so.
 func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
-// advice says what to do about an error.
+// advice says what to do about an error. It is never empty.
 func advice(err error) string {
 	var parse *kong.ParseError
 	if errors.As(err, &parse) {
@@ -135,37 +133,13 @@ func advice(err error) string {
 	if errors.As(err, &usage) {
 		return usage.command + " --help"
 	}
-	for _, known := range []struct {
-		is   error
-		next string
-	}{
-		{queue.ErrNotFound, "harness runs list shows the runs that there are"},
-		{queue.ErrPaused, "harness doctor says who paused it and why; harness resume lets it go"},
-		{queue.ErrFinal, "harness runs show RUN shows how it ended; harness runs retry RUN emits a successor"},
-		{queue.ErrNotClaimable, "harness runs show RUN says what the run waits for"},
-		{queue.ErrDatabaseReplaced, "make sure that no worker of the old database still runs, then harness doctor --adopt"},
-		{queue.ErrSchemaOlder, "harness migrate"},
-		{queue.ErrSchemaNewer, "use the harness binary of the version that migrated the database"},
-		{context.Canceled, "the command was interrupted; what it had emitted goes on"},
-	} {
-		if errors.Is(err, known.is) {
-			return known.next
-		}
+	if failure, ok := failureOf(err); ok {
+		return cmp.Or(adviceFor(failure.Code), "harness doctor checks every part")
 	}
-	var failure *evidence.Failure
-	if errors.As(err, &failure) {
-		if next := adviceFor(failure.Code); next != "" {
-			return next
-		}
-		return "harness doctor checks every part"
+	if p, ok := problemOf(err); ok {
+		return p.next
 	}
-	switch {
-	case exitOf(err) == evidence.ExitUnavailable:
-		return "a part cannot be used; harness doctor says which and how to mend it"
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		return "name a file that is there and readable"
-	}
-	return ""
+	return "harness doctor checks every part"
 }
 
 // adviceFor says what to do about a code. Empty: what to do depends on the run, or on the part that failed.
@@ -194,7 +168,7 @@ func adviceFor(code evidence.Code) string {
 	case evidence.CodeProfileBlocked, evidence.CodeProfileDisabled:
 		return "harness profiles show REF says who said so and why"
 	case evidence.CodeProfileUnverified, evidence.CodeProfileNotReady:
-		return "harness profiles check REF --repository URL"
+		return "harness profiles check REF --repository URL says what is missing, and records what is not"
 	case evidence.CodeProfileIncompatible, evidence.CodeReachabilityAmbiguous:
 		return "correct the profile and publish it under a new version"
 	case evidence.CodeImageMissing, evidence.CodeRuntimeMissing, evidence.CodeLimitNotEnforced:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rein-aharness/harness"
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/queue"
 )
@@ -41,8 +42,8 @@ func TestExitCodeFollowsTheError(t *testing.T) {
 		"time is up":          {context.DeadlineExceeded, evidence.ExitUnavailable},
 		"no such file":        {missing, evidence.ExitError},
 		"no such run":         {queue.ErrNotFound, evidence.ExitError},
-		"a part":              {unavailable(errors.New("login refused")), evidence.ExitUnavailable},
-		"schema":              {unavailable(queue.ErrSchemaOlder), evidence.ExitError},
+		"a part":              {&harness.PartError{Part: harness.PartVault, Err: errors.New("login refused")}, evidence.ExitUnavailable},
+		"schema":              {&harness.PartError{Part: harness.PartDatabase, Err: queue.ErrSchemaOlder}, evidence.ExitError},
 		"export":              {fmt.Errorf("line 3: %w", evidence.ErrExport), evidence.ExitFailed},
 		"anything else":       {errors.New("something"), evidence.ExitError},
 	} {
@@ -101,7 +102,7 @@ func TestAnEndThatIsPrintedAlreadyIsNotExplained(t *testing.T) {
 	require.Empty(t, out.String())
 	closing := errors.Join(endWith(evidence.ExitPartial), errors.New("close: lost"))
 	require.Equal(t, evidence.ExitPartial, streams{err: &out}.report(closing))
-	require.Equal(t, "harness: close: lost\n", out.String())
+	require.True(t, strings.HasPrefix(out.String(), "harness: close: lost [unclassified]\n"), out.String())
 	require.Equal(t, evidence.ExitUnknown, streams{err: &out}.report(&ended{evidence.ExitUnknown, errors.New("interrupted")}))
 	require.Contains(t, out.String(), "harness: interrupted")
 }

@@ -28,7 +28,7 @@ type grammar struct {
 	Resume    resumeCmd    `cmd:"" help:"Let go what pause stopped."`
 	Doctor    doctorCmd    `cmd:"" help:"Check every part and say how to mend it."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
-	Help      helpCmd      `cmd:"" help:"Explain a command, or the exit codes."`
+	Help      helpCmd      `cmd:"" help:"Explain a command, the exit codes, or the code of an error."`
 }
 
 // Globals are the flags of every command.
@@ -42,7 +42,8 @@ type Globals struct {
 const description = `Governed agent runs: a request becomes one commit on a git remote, made in a sandbox, accepted under a lease and a
 fence, with signed evidence; or it becomes nothing.
 
-Every command explains itself: harness COMMAND --help. What the exit codes mean: harness help exit-codes.`
+Every command explains itself: harness COMMAND --help. What the exit codes mean: harness help exit-codes.
+What a code in an error means: harness help errors CODE.`
 
 func newParser(g *grammar, s streams) (*kong.Kong, error) {
 	return kong.New(g,

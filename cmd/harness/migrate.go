@@ -18,11 +18,11 @@ Example:
 }
 
 func (migrateCmd) Run(ctx context.Context, a *app) error {
-	config, err := harness.ReadConfig(a.Config)
+	config, err := a.config()
 	if err != nil {
 		return err
 	}
-	if err := unavailable(harness.Migrate(ctx, config)); err != nil {
+	if err := harness.Migrate(ctx, config); err != nil {
 		return err
 	}
 	if a.JSON {

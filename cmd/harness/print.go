@@ -43,7 +43,7 @@ func (t *table) field(name, value string) {
 
 func (t *table) flush() error {
 	if err := t.w.Flush(); err != nil {
-		return fmt.Errorf("write the output: %w", err)
+		return as(codeOutput, fmt.Errorf("write the output: %w", err))
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func (t *table) flush() error {
 // printf writes to standard output. What comes from outside must have been cleaned.
 func (a *app) printf(format string, args ...any) error {
 	if _, err := fmt.Fprintf(a.out, format, args...); err != nil {
-		return fmt.Errorf("write the output: %w", err)
+		return as(codeOutput, fmt.Errorf("write the output: %w", err))
 	}
 	return nil
 }

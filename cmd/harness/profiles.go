@@ -58,11 +58,12 @@ type profileFiles struct {
 // read reads and validates the files, or the catalog.
 func (f profileFiles) read(a *app) ([]*profiles.Profile, error) {
 	if len(f.Files) == 0 {
-		config, err := harness.ReadConfig(a.Config)
+		config, err := a.config()
 		if err != nil {
 			return nil, err
 		}
-		return profiles.Catalog(os.DirFS(config.Catalog))
+		list, err := profiles.Catalog(os.DirFS(config.Catalog))
+		return list, as(codeConfiguration, err)
 	}
 	var list []*profiles.Profile
 	for _, path := range f.Files {
@@ -234,7 +235,7 @@ func (c profilesCheckCmd) Run(ctx context.Context, a *app) error {
 		if err != nil || found.State == profiles.StateReady {
 			return err
 		}
-		return endWith(evidence.ExitRefused)
+		return &ended{evidence.ExitRefused, profiles.Refusal(ref, found.State, found.Reason, false)}
 	})
 }
 
