@@ -10,6 +10,7 @@ import (
 	"github.com/rein-aharness/harness"
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/profiles"
+	"github.com/rein-aharness/harness/queue"
 )
 
 // A6: the shipped example is whole, and none of its profiles says of itself that it is ready.
@@ -24,9 +25,9 @@ func TestShippedConfigurationIsWhole(t *testing.T) {
 	require.NotEmpty(t, catalog)
 	data, err := os.ReadFile("configs/definition.yaml")
 	require.NoError(t, err)
-	definition, err := harness.ParseDefinition(data)
+	definition, err := queue.ParseDefinition(data)
 	require.NoError(t, err)
-	require.NoError(t, definition.Request(harness.Occasion{TriggerKey: "first"}).Validate())
+	require.NoError(t, definition.Request(queue.Occasion{TriggerKey: "first"}).Validate())
 }
 
 // A29: a document with a field that it does not know, or a missing part, is refused with what to do.
@@ -55,8 +56,8 @@ func TestConfigurationIsStrict(t *testing.T) {
 
 func TestDefinitionIsStrict(t *testing.T) {
 	t.Parallel()
-	_, err := harness.ParseDefinition([]byte("version: 2\nname: a\n"))
+	_, err := queue.ParseDefinition([]byte("version: 2\nname: a\n"))
 	require.Equal(t, evidence.CodeContractInvalid, evidence.CodeOf(err))
-	_, err = harness.ParseDefinition([]byte("version: 1\nname: a\nanything: b\n"))
+	_, err = queue.ParseDefinition([]byte("version: 1\nname: a\nanything: b\n"))
 	require.Equal(t, evidence.CodeContractInvalid, evidence.CodeOf(err))
 }

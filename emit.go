@@ -27,6 +27,16 @@ func (h *Harness) Emit(ctx context.Context, r queue.Request, queueName string) (
 	})
 }
 
+// emitScheduled makes the run of a tick of a schedule.
+func (h *Harness) emitScheduled(ctx context.Context, t queue.Scheduled) (queue.Run, error) {
+	request, err := t.Request()
+	if err != nil {
+		return queue.Run{}, err
+	}
+	run, _, err := h.Emit(ctx, request, "")
+	return run, err
+}
+
 // Preview is what a request would be pinned to, and whether a run of it could start now on this deployment's engine.
 type Preview struct {
 	Pins      queue.Pins     `json:"pins"`

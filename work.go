@@ -70,6 +70,7 @@ func (h *Harness) serve(ctx context.Context, queueName string) error {
 	}
 	if queueName == "" {
 		config.Chores = h.chores()
+		config.Emit = h.emitScheduled
 	}
 	worker, err := queue.NewWorker(h.store, config, h)
 	if err != nil {

@@ -40,7 +40,7 @@ func (c Claimant) validate() error {
 // Claim takes the lease of a run that was never started, and the lock of its repository ref: the next epoch, for one TTL.
 // (A16, A17, A36)
 //
-// Errors: ErrNotFound, ErrNotClaimable, ErrRefLocked, ErrPaused, ErrDatabaseReplaced. Any other is one of the database, and the run
+// Errors: ErrNotFound, ErrNotClaimable, ErrRefLocked, ErrRepositoryBusy, ErrPaused, ErrDatabaseReplaced. Any other is one of the database, and the run
 // is left as it was or expires.
 func (s *Store) Claim(ctx context.Context, run string, c Claimant) (*Lease, error) {
 	lease, err := s.acquire(ctx, run, c, acquisition{kind: kindRun}, func(tx pgx.Tx, r Run) error {
@@ -51,7 +51,10 @@ func (s *Store) Claim(ctx context.Context, run string, c Claimant) (*Lease, erro
 		if r.Queue != queue {
 			return fmt.Errorf("%w: it belongs to another queue", ErrNotClaimable)
 		}
-		return lockRef(ctx, tx, r)
+		if err := lockRef(ctx, tx, r); err != nil {
+			return err
+		}
+		return checkRepository(ctx, tx, r)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("claim run %s: %w", run, err)
@@ -165,6 +168,25 @@ func lockRef(ctx context.Context, tx pgx.Tx, r Run) error {
 	}
 	return nil
 }
+
+// checkRepository leaves the run alone while as many runs work on its repository as its own definition, or that of one of them,
+// allows. Claims on one repository are decided one after the other.
+func checkRepository(ctx context.Context, tx pgx.Tx, r Run) error {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1, hashtext($2))`, repositoryLock, r.Repository); err != nil {
+		return err
+	}
+	var busy bool
+	if err := tx.QueryRow(ctx, `SELECT repository_busy(o) FROM ops_run o WHERE id = $1`, r.ID).Scan(&busy); err != nil {
+		return err
+	}
+	if busy {
+		return ErrRepositoryBusy
+	}
+	return nil
+}
+
+// repositoryLock is the first half of the advisory lock under which claims on one repository are decided; its name is the other.
+const repositoryLock = 0x7265706f
 
 // newLease makes the lease of a run that was just acquired, and stores the fact of it.
 func (s *Store) newLease(ctx context.Context, tx pgx.Tx, r Run, kind jobKind, requested time.Time) (*Lease, error) {

@@ -146,6 +146,9 @@ func (s *Store) Adopt(ctx context.Context, by string) ([]Run, error) {
 		if runs, err = pgx.CollectRows(rows, scanRun); err != nil {
 			return err
 		}
+		if err := dropSchedules(ctx, tx); err != nil {
+			return err
+		}
 		// A lost lease may have held the ref: it is held until the run is settled. Of two runs on one ref the elder has it.
 		_, err = tx.Exec(ctx, `
 			INSERT INTO ref_lock (repository, target_ref, run_id, epoch)

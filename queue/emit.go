@@ -100,13 +100,13 @@ func (s *Store) insertRun(ctx context.Context, tx pgx.Tx, id string, c Contract,
 	}
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO ops_run (id, definition, trigger_key, operation_key, request_digest, contract, contract_digest, repository,
-			base_ref, target_ref, baseline, profile, profile_digest, proof, attended, operator, supersedes, queue, deadline_at)
+			base_ref, target_ref, baseline, profile, profile_digest, proof, attended, operator, supersedes, queue, concurrency, deadline_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, nullif($17, ''), $18,
-			clock_timestamp() + $19 * interval '1 second')
+			$19, clock_timestamp() + $20 * interval '1 second')
 		ON CONFLICT (trigger_key) DO NOTHING`,
 		id, r.Definition, r.TriggerKey, r.operationKey(), c.RequestDigest, document, digest, c.Pins.Repository,
 		r.BaseRef, r.TargetRef, c.Pins.Baseline, profileName(r.Profile), c.Pins.Profile, r.Proof, r.Attended, r.Operator, r.Supersedes,
-		queue, int(r.deadline().Seconds()))
+		queue, r.Concurrency, int(r.deadline().Seconds()))
 	if err != nil || tag.RowsAffected() == 0 {
 		return false, err
 	}

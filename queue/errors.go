@@ -14,6 +14,8 @@ var (
 	ErrNotFound         = errors.New("no such run")
 	ErrNotClaimable     = errors.New("the run is not claimable")
 	ErrRefLocked        = errors.New("another run works on the repository's ref")
+	ErrRepositoryBusy   = errors.New("as many runs work on the repository as their definitions allow")
+	ErrNoDefinition     = errors.New("no such definition")
 	ErrPaused           = errors.New("the harness is paused")
 	ErrLeaseLost        = errors.New("the lease is lost")
 	ErrCancelRequested  = errors.New("the run is cancelled")

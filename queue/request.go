@@ -49,6 +49,9 @@ type Request struct {
 	Proof string `json:"proof"`
 	// DeadlineSeconds is how long after its emission the run may still be started. 0 means a day; at most 30 days.
 	DeadlineSeconds int `json:"deadline_seconds"`
+	// Concurrency is how many runs may work on the repository while this one does, this one included. 0 means any number; at most
+	// 1000.
+	Concurrency int `json:"concurrency,omitzero"`
 }
 
 // Bounds of a request's fields.
@@ -166,6 +169,9 @@ func (r Request) validateFields() error {
 	if r.DeadlineSeconds < 0 || r.DeadlineSeconds > maxDeadlineSeconds {
 		return fmt.Errorf("deadline_seconds: 0 to %d", maxDeadlineSeconds)
 	}
+	if r.Concurrency < 0 || r.Concurrency > maxConcurrency {
+		return fmt.Errorf("concurrency: 0 to %d", maxConcurrency)
+	}
 	if _, err := profiles.ParseRef(r.Profile); err != nil {
 		return err
 	}
@@ -207,7 +213,7 @@ func (r Request) operationDigest() (string, error) {
 	r.TriggerKey, r.OperationKey, r.Supersedes, r.Operator = "", "", "", ""
 	r.Attended = false
 	r.Refs = nil
-	r.DeadlineSeconds = 0
+	r.DeadlineSeconds, r.Concurrency = 0, 0
 	r.Proof = ""
 	return canonical.Digest(domainOperation, r)
 }

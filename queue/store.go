@@ -30,6 +30,8 @@ type Config struct {
 	TransactionPooling bool
 	// FenceRetention is how long a fence ref outlives the final close; default 24 h. It exceeds any publish credential's life.
 	FenceRetention time.Duration
+	// MinInterval is the shortest fixed interval that a definition's schedule may have; default a minute.
+	MinInterval time.Duration
 	// Endpoints are told the result of each run.
 	Endpoints []Endpoint
 	// Now is the clock for what is shown and recorded; nil means time.Now. Leases are the database's business.
@@ -54,6 +56,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.FenceRetention == 0 {
 		c.FenceRetention = 24 * time.Hour
+	}
+	if c.MinInterval == 0 {
+		c.MinInterval = time.Minute
 	}
 	if c.Now == nil {
 		c.Now = time.Now

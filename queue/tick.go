@@ -46,7 +46,8 @@ func (s *Store) Tick(ctx context.Context) (Ticked, error) {
 }
 
 // tickRuns dispatches runs. A job counts as dead when it ended, or is still running though its attempt would have taken the lease
-// long ago. Runs whose ref another one works on are left; they are woken when it is let go of.
+// long ago. Runs whose ref another one works on are left; they are woken when it is let go of. So are
+// those whose repository has as many runs as it may.
 func (s *Store) tickRuns(ctx context.Context, tx pgx.Tx, paused bool, done *Ticked) error {
 	rows, err := tx.Query(ctx, `
 		SELECT r.id, due.kind, r.lease_epoch + 1, CASE due.kind WHEN 'run' THEN r.queue ELSE $3 END
@@ -55,7 +56,8 @@ func (s *Store) tickRuns(ctx context.Context, tx pgx.Tx, paused bool, done *Tick
 			AND (j.id IS NULL OR j.finalized_at IS NOT NULL OR j.kind <> 'harness_' || due.kind
 				OR j.state = 'running' AND j.attempted_at < clock_timestamp() - $1 * interval '1 millisecond')
 			AND (due.kind = 'reconcile' OR NOT $2 AND NOT EXISTS (
-				SELECT FROM ref_lock l WHERE l.repository = r.repository AND l.target_ref = r.target_ref AND l.run_id <> r.id))
+				SELECT FROM ref_lock l WHERE l.repository = r.repository AND l.target_ref = r.target_ref AND l.run_id <> r.id)
+				AND NOT repository_busy(r))
 		ORDER BY r.created_at LIMIT $4 FOR UPDATE OF r SKIP LOCKED`,
 		s.config.TTL.Milliseconds(), paused, queueReconcile, tickBatch)
 	if err != nil {

@@ -35,6 +35,8 @@ type WorkerConfig struct {
 	Drain time.Duration
 	// Tick is the time between two looks for what has no live job; default 2 s.
 	Tick time.Duration
+	// Emit makes the run of a tick of a schedule; nil emits none. The same tick may be given twice. (A15)
+	Emit func(ctx context.Context, t Scheduled) (Run, error)
 	// Chores are done now and then by one process at a time.
 	Chores []Chore
 }
@@ -130,6 +132,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.config.Queue == "" {
 		loops.Go(func() { w.chores(ctx) })
 	}
+	if w.config.Emit != nil {
+		for range emitters {
+			loops.Go(func() { w.emit(ctx) })
+		}
+	}
 	<-ctx.Done()
 	stopped := w.river.Stop(own)
 	stopShowing()
@@ -171,6 +178,23 @@ func (w *Worker) tick(ctx context.Context) {
 	every(ctx, w.config.Tick, func() {
 		_, err := w.store.Tick(ctx)
 		w.warn(ctx, "the tick", err)
+		w.warn(ctx, "looking at the schedules", w.store.Look(ctx))
+	})
+}
+
+// emitters is how many ticks of schedules one process emits at once, so that a remote that does not answer holds up no other.
+const emitters = 2
+
+// emit emits ticks until there is none left. One that was begun is ended, also when the worker is asked to stop.
+func (w *Worker) emit(ctx context.Context) {
+	every(ctx, w.config.Tick, func() {
+		for ctx.Err() == nil {
+			more, err := w.store.EmitScheduled(context.WithoutCancel(ctx), w.config.Emit)
+			w.warn(ctx, "an emission", err)
+			if !more {
+				return
+			}
+		}
 	})
 }
 
@@ -219,7 +243,7 @@ func (w *Worker) reconcile(ctx context.Context, j *river.Job[reconcileArgs]) err
 // unclaimed tells what is in the order of things from what the operator should see. Either way the job has ended, and the tick
 // dispatches the run again if it still needs one.
 func (w *Worker) unclaimed(err error) error {
-	if errors.Is(err, ErrNotClaimable) || errors.Is(err, ErrRefLocked) || errors.Is(err, ErrPaused) {
+	if errors.Is(err, ErrNotClaimable) || errors.Is(err, ErrRefLocked) || errors.Is(err, ErrRepositoryBusy) || errors.Is(err, ErrPaused) {
 		w.store.config.Logger.Debug("not claimed", "reason", err)
 		return nil
 	}

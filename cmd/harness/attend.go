@@ -44,7 +44,7 @@ func (c attendCmd) Run(ctx context.Context, a *app) error {
 	if c.TriggerKey == "" {
 		c.TriggerKey = "attended:" + nonce.String()
 	}
-	request, err := c.request(a.in, harness.Occasion{TriggerKey: c.TriggerKey, Operator: operator})
+	request, err := c.request(a.in, queue.Occasion{TriggerKey: c.TriggerKey, Operator: operator})
 	if err != nil {
 		return err
 	}

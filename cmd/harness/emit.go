@@ -20,12 +20,12 @@ type definitionFlags struct {
 }
 
 // request reads the definition and makes the request of this occasion.
-func (f definitionFlags) request(in io.Reader, o harness.Occasion) (queue.Request, error) {
+func (f definitionFlags) request(in io.Reader, o queue.Occasion) (queue.Request, error) {
 	data, err := readInput(in, f.File)
 	if err != nil {
 		return queue.Request{}, fmt.Errorf("read the definition: %w", err)
 	}
-	definition, err := harness.ParseDefinition(data)
+	definition, err := queue.ParseDefinition(data)
 	if err != nil {
 		return queue.Request{}, err
 	}
@@ -77,7 +77,7 @@ type emitted struct {
 }
 
 func (c emitCmd) Run(ctx context.Context, a *app) error {
-	request, err := c.request(a.in, harness.Occasion{TriggerKey: c.TriggerKey})
+	request, err := c.request(a.in, queue.Occasion{TriggerKey: c.TriggerKey})
 	if err != nil {
 		return err
 	}

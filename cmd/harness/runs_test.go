@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rein-aharness/harness"
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/queue"
 	"github.com/rein-aharness/harness/tests/stack"
@@ -44,9 +43,9 @@ func (b *bench) emit(key string, change func(*queue.Request)) queue.Run {
 	b.t.Helper()
 	data, err := os.ReadFile("testdata/definition.yaml")
 	require.NoError(b.t, err)
-	definition, err := harness.ParseDefinition(data)
+	definition, err := queue.ParseDefinition(data)
 	require.NoError(b.t, err)
-	r := definition.Request(harness.Occasion{TriggerKey: key})
+	r := definition.Request(queue.Occasion{TriggerKey: key})
 	if change != nil {
 		change(&r)
 	}
