@@ -35,9 +35,6 @@ func (t Scheduled) Request() (Request, error) {
 }
 
 const (
-	// emitWithin bounds one emission. The tick belongs to whoever took it for twice as long, and then to anyone: the trigger key
-	// keeps two of them from giving two runs.
-	emitWithin = time.Minute
 	// The wait after an emission that failed and may succeed later doubles from the first to the last of these.
 	firstAgain = 5 * time.Second
 	lastAgain  = 10 * time.Minute
@@ -51,7 +48,7 @@ func (s *Store) EmitScheduled(ctx context.Context, emit func(context.Context, Sc
 	if err != nil || t == nil {
 		return false, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, emitWithin)
+	bounded, cancel := context.WithTimeout(ctx, s.emitWithin())
 	defer cancel()
 	run, failure := emit(bounded, *t)
 	code := evidence.CodeOf(failure)
@@ -71,6 +68,10 @@ func (s *Store) EmitScheduled(ctx context.Context, emit func(context.Context, Sc
 	}
 	return true, err
 }
+
+// emitWithin bounds one emission. For as long the tick belongs to whoever took it, and then to anyone: a worker that died holds it up
+// for no longer, and the trigger key keeps two of them from giving two runs.
+func (s *Store) emitWithin() time.Duration { return 2 * s.config.TTL }
 
 // refuses reports whether the code is one that refuses a run for what it asks, which no waiting changes.
 func refuses(code evidence.Code) bool {
@@ -93,7 +94,7 @@ func (s *Store) takeScheduled(ctx context.Context) (*Scheduled, error) {
 			FROM next JOIN definition_revision v ON v.definition = next.definition AND v.number = next.revision
 			WHERE (t.definition, t.due_at, t.attempt) = (next.definition, next.due_at, next.attempt)
 			RETURNING t.definition, t.due_at, t.attempt, v.document, t.trigger_key, coalesce(t.supersedes, ''), t.tries`,
-			(2 * emitWithin).Milliseconds())
+			s.emitWithin().Milliseconds())
 		if err != nil {
 			return err
 		}
