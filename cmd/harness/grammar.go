@@ -16,19 +16,20 @@ import (
 type grammar struct {
 	Globals
 
-	Migrate   migrateCmd   `cmd:"" help:"Bring the database to this binary's schema."`
-	Worker    workerCmd    `cmd:"" help:"Serve the queue until told to stop."`
-	Emit      emitCmd      `cmd:"" help:"Emit a run of a definition."`
-	Attend    attendCmd    `cmd:"" name:"run" help:"Emit a run and execute it here, attended by a person."`
-	Runs      runsCmd      `cmd:"" help:"List, show, follow and decide about runs."`
-	Profiles  profilesCmd  `cmd:"" help:"Publish profiles and say how far each can be used."`
-	Evidence  evidenceCmd  `cmd:"" help:"Show, verify and export the evidence of runs."`
-	Reconcile reconcileCmd `cmd:"" help:"Settle runs from their remotes now."`
-	Pause     pauseCmd     `cmd:"" help:"Stop all claims and publications everywhere."`
-	Resume    resumeCmd    `cmd:"" help:"Let go what pause stopped."`
-	Doctor    doctorCmd    `cmd:"" help:"Check every part and say how to mend it."`
-	Version   versionCmd   `cmd:"" help:"Print the version."`
-	Help      helpCmd      `cmd:"" help:"Explain a command, the exit codes, or the code of an error."`
+	Migrate     migrateCmd     `cmd:"" help:"Bring the database to this binary's schema."`
+	Worker      workerCmd      `cmd:"" help:"Serve the queue until told to stop."`
+	Emit        emitCmd        `cmd:"" help:"Emit a run of a definition."`
+	Attend      attendCmd      `cmd:"" name:"run" help:"Emit a run and execute it here, attended by a person."`
+	Runs        runsCmd        `cmd:"" help:"List, show, follow and decide about runs."`
+	Definitions definitionsCmd `cmd:"" help:"Apply definitions, and say when they are due and what came of it."`
+	Profiles    profilesCmd    `cmd:"" help:"Publish profiles and say how far each can be used."`
+	Evidence    evidenceCmd    `cmd:"" help:"Show, verify and export the evidence of runs."`
+	Reconcile   reconcileCmd   `cmd:"" help:"Settle runs from their remotes now."`
+	Pause       pauseCmd       `cmd:"" help:"Stop all claims and publications everywhere."`
+	Resume      resumeCmd      `cmd:"" help:"Let go what pause stopped."`
+	Doctor      doctorCmd      `cmd:"" help:"Check every part and say how to mend it."`
+	Version     versionCmd     `cmd:"" help:"Print the version."`
+	Help        helpCmd        `cmd:"" help:"Explain a command, the exit codes, or the code of an error."`
 }
 
 // Globals are the flags of every command.

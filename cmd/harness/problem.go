@@ -46,6 +46,9 @@ func problems() []problem {
 		},
 		{"run_unknown", evidence.ExitError, "harness runs list shows the runs that there are", is(queue.ErrNotFound)},
 		{
+			"definition_unknown", evidence.ExitError, "harness definitions list shows those that are applied", is(queue.ErrNoDefinition),
+		},
+		{
 			"run_final", evidence.ExitError, "harness runs show RUN shows how it ended; harness runs retry RUN emits a successor",
 			is(queue.ErrFinal),
 		},
