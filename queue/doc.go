@@ -9,7 +9,8 @@
 //   - a run has at most one lease, its epochs only rise, and every write of a lease holder locks the run's row and is refused when
 //     the epoch, the owner or the time is no longer the holder's, by the database's clock;
 //   - a run that was started is never claimed again: it is taken over and settled;
-//   - two runs never work on one repository ref at once;
+//   - two runs never work on one repository ref at once, and no more on one repository than their definitions allow;
+//   - a due time of an applied definition is decided once, by the database's clock, and gives one run or a recorded refusal;
 //   - a final state, the evidence, the signed statement and the deliveries are written in one transaction, or none of it is;
 //   - no River job is the only memory of a run or a delivery: the tick finds what has no live job.
 //
