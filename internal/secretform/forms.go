@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -14,7 +16,8 @@ import (
 const MinLength = 6
 
 // Forms lists the distinct forms of the values: each value and each of its lines, raw, in base64 (standard and URL alphabet,
-// at each of the three alignments), in hex (both cases) and URL-encoded (as query and as path, both cases of the escapes).
+// at each of the three alignments), in hex (both cases), URL-encoded (as query and as path, both cases of the escapes) and as it
+// stands between the quotes of JSON (with and without the escapes of HTML) and of Go.
 // The lines that only frame a PEM block are left out: they are no secret.
 func Forms(values ...[]byte) [][]byte {
 	seen := map[string]bool{}
@@ -54,12 +57,26 @@ func encodings(part []byte) []string {
 	raw := string(part)
 	lower := hex.EncodeToString(part)
 	query, path := url.QueryEscape(raw), url.PathEscape(raw)
-	all := []string{raw, lower, strings.ToUpper(lower), query, path, lowerEscapes(query), lowerEscapes(path)}
+	all := append(quoted(raw), raw, lower, strings.ToUpper(lower), query, path, lowerEscapes(query), lowerEscapes(path))
 	if len(part) < MinLength {
 		return all // its base64 inside other data is a few letters
 	}
 	for shift := range 3 {
 		all = append(all, aligned(part, shift, base64.RawStdEncoding), aligned(part, shift, base64.RawURLEncoding))
+	}
+	return all
+}
+
+// quoted is the text as string literals hold it, without their quotes.
+func quoted(text string) []string {
+	var plain bytes.Buffer
+	encoder := json.NewEncoder(&plain)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text)         // a buffer takes everything, and a string can always be encoded
+	forHTML, _ := json.Marshal(text) // likewise
+	all := []string{strings.TrimSuffix(plain.String(), "\n"), string(forHTML), strconv.Quote(text), strconv.QuoteToASCII(text)}
+	for i, literal := range all {
+		all[i] = literal[1 : len(literal)-1]
 	}
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-const sample = "s3cr3t/+Value=one"
+const sample = "s3cr3t/+Va\"l\\u<é>=one"
 
 // A27, A28, CASES 40
 func TestEveryFormOfAValueIsFound(t *testing.T) {
@@ -24,6 +25,10 @@ func TestEveryFormOfAValueIsFound(t *testing.T) {
 		"upper hex":       strings.ToUpper(hex.EncodeToString([]byte(sample))),
 		"query":           "?q=" + url.QueryEscape(sample),
 		"path":            "/" + url.PathEscape(sample) + "/",
+		"json":            `{"a":"` + "s3cr3t/+Va" + `\"l\\u<é>=one"}`,
+		"json for html":   `{"a":"` + "s3cr3t/+Va" + `\"l\\u\u003cé\u003e=one"}`,
+		"go":              strconv.Quote("a " + sample + " b"),
+		"go in ascii":     strconv.QuoteToASCII("a " + sample + " b"),
 		"lower escapes":   strings.ReplaceAll(url.QueryEscape(sample), "%2F", "%2f"),
 		"base64":          base64.StdEncoding.EncodeToString([]byte(sample)),
 		"base64 url":      base64.URLEncoding.EncodeToString([]byte(sample)),
