@@ -41,11 +41,19 @@ func (v *venue) work(ctx context.Context) error {
 		{evidence.StageSession, v.run},
 		{evidence.StageCapture, v.capture},
 	} {
-		if err := v.x.stage(ctx, s.stage, s.do); err != nil {
+		if err := v.x.stage(ctx, s.stage, func(ctx context.Context) error { return v.conceal(s.do(ctx)) }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// conceal takes out of a failure what was released to the session: it may have named a file after its credential. (A28)
+func (v *venue) conceal(err error) error {
+	if v.session == nil {
+		return err
+	}
+	return v.session.Conceal(err)
 }
 
 // create starts the sandbox and, beside it, creates the fence: neither waits for the other, and neither is used before both
