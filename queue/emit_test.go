@@ -160,6 +160,8 @@ func TestRequestIsReadStrictly(t *testing.T) {
 		"an operator alone":     {replace(`"operator":""`, `"operator":"ada"`), evidence.CodeContractInvalid},
 		"no grant":              {replace(`"**/*.go"`, ``), evidence.CodeContractInvalid},
 		"an endless deadline":   {replace(`"deadline_seconds":0`, `"deadline_seconds":9999999`), evidence.CodeContractInvalid},
+		"a token in the task":   {replace(`format the code`, "use ghp_"+strings.Repeat("a1B2", 9)), evidence.CodeValueInContract},
+		"a secret in a ref":     {replace(`"trigger_key":"strict"`, `"trigger_key":"hvs.`+strings.Repeat("a1B2", 9)+`"`), evidence.CodeValueInContract},
 		"not an object":         {`[]`, evidence.CodeContractInvalid},
 		"nothing":               {``, evidence.CodeContractInvalid},
 	} {

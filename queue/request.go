@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -12,6 +13,8 @@ import (
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/internal/canonical"
 	"github.com/rein-aharness/harness/profiles"
+	"github.com/rein-aharness/harness/rein"
+	"github.com/rein-aharness/harness/rein/credential"
 	"github.com/rein-aharness/harness/repotx"
 )
 
@@ -116,12 +119,32 @@ func codeOfDecoding(err error) evidence.Code {
 
 // Validate checks the request by itself, with nothing looked up.
 func (r Request) Validate() error {
+	if err := r.checkSecrets(); err != nil {
+		return err
+	}
 	if err := r.validateFields(); err != nil {
 		var f *evidence.Failure
 		if errors.As(err, &f) {
 			return err
 		}
 		return evidence.Fail(evidence.StageEmit, evidence.CodeContractInvalid, "request", err)
+	}
+	return nil
+}
+
+// checkSecrets refuses text of the form of a well-known secret anywhere in the request: all of it is stored. The failure names the
+// place. (A29)
+func (r Request) checkSecrets() error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return evidence.Fail(evidence.StageEmit, evidence.CodeContractInvalid, "request", err)
+	}
+	var tree map[string]any
+	if err := json.Unmarshal(text, &tree); err != nil {
+		return evidence.Fail(evidence.StageEmit, evidence.CodeContractInvalid, "request", err)
+	}
+	if place, found := credential.FindValue(tree); found {
+		return evidence.Fail(evidence.StageEmit, evidence.CodeValueInContract, place, rein.ErrCarriesSecret)
 	}
 	return nil
 }
