@@ -20,6 +20,8 @@ import (
 type WorkerSettings struct {
 	Failpoints  string // arms points of a build that has them; otherwise the worker is the released binary
 	DatabaseURL string // another way to the deployment's database
+	Arguments   []string
+	Environment []string // added to the test's own
 }
 
 // Process is a running command of the real binary. It is killed when the test ends.
@@ -37,13 +39,14 @@ func (d *Deployment) Worker(t testing.TB, name string, s WorkerSettings) *Proces
 	if s.Failpoints != "" {
 		binary = FailpointBinary(t)
 	}
-	return start(t, name, binary, s.Failpoints, "worker", "--config", d.configure(t, name, s.DatabaseURL))
+	arguments := append([]string{"worker", "--config", d.configure(t, name, s.DatabaseURL)}, s.Arguments...)
+	return start(t, name, binary, append([]string{"HARNESS_FAILPOINTS=" + s.Failpoints}, s.Environment...), arguments...)
 }
 
 // Start starts any command of the released binary under a worker's name.
 func (d *Deployment) Start(t testing.TB, name string, arguments ...string) *Process {
 	t.Helper()
-	return start(t, name, Binary(t), "", append(arguments, "--config", d.configure(t, name, ""))...)
+	return start(t, name, Binary(t), nil, append(arguments, "--config", d.configure(t, name, ""))...)
 }
 
 // Command runs a command of the released binary to its end.
@@ -63,22 +66,29 @@ func (d *Deployment) Command(t testing.TB, arguments ...string) (stdout string, 
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// configure writes the configuration of one worker: a name, a cache and possibly a database address of its own.
+// configure writes the configuration of one worker, with possibly a database address of its own.
 func (d *Deployment) configure(t testing.TB, name, url string) string {
+	t.Helper()
+	if url == "" {
+		return d.Configure(t, name)
+	}
+	return d.Configure(t, name, "database.url", filepath.Base(d.write(t, name+".url", url)))
+}
+
+// Configure writes the configuration of one worker: a name and a cache of its own, and whatever else is given as pairs of what the
+// deployment's file says and what this one is to say.
+func (d *Deployment) Configure(t testing.TB, name string, pairs ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(d.File)
 	require.NoError(t, err)
-	changes := []string{"worker-1", name, "cache_dir: baselines", "cache_dir: baselines-" + name}
-	if url != "" {
-		changes = append(changes, "database.url", filepath.Base(d.write(t, name+".url", url)))
-	}
-	return d.write(t, name+".yaml", strings.NewReplacer(changes...).Replace(string(data)))
+	pairs = append([]string{"worker-1", name, "cache_dir: baselines", "cache_dir: baselines-" + name}, pairs...)
+	return d.write(t, name+".yaml", strings.NewReplacer(pairs...).Replace(string(data)))
 }
 
-func start(t testing.TB, name, binary, failpoints string, arguments ...string) *Process {
+func start(t testing.TB, name, binary string, environment []string, arguments ...string) *Process {
 	t.Helper()
 	p := &Process{Name: name, cmd: exec.Command(binary, arguments...), output: &output{}, ended: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), "HARNESS_FAILPOINTS="+failpoints)
+	p.cmd.Env = append(os.Environ(), environment...)
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	require.NoError(t, p.cmd.Start())
 	go func() {
@@ -97,6 +107,19 @@ func start(t testing.TB, name, binary, failpoints string, arguments ...string) *
 func (p *Process) kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
+}
+
+// PID is the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Over reports whether the process has ended.
+func (p *Process) Over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // Signal sends a signal to the process.

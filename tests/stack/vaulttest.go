@@ -20,6 +20,7 @@ func (s *Stack) VaultRoot(t testing.TB) *api.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(client.CloneConfig().HttpClient.CloseIdleConnections)
 	return client
 }
 
