@@ -97,7 +97,7 @@ func TestDefinitionThatCouldNotBeEmittedIsNotApplied(t *testing.T) {
 	}{
 		"a profile's latest": {func(d *queue.Definition) { d.Profile = "codemod@latest" }, evidence.CodeProfileMalformed, ""},
 		"a credential in the URL": {
-			func(d *queue.Definition) { d.Repository = "https://u:p@git.example/r" }, evidence.CodeRepositoryMalformed, "",
+			func(d *queue.Definition) { d.Repository = "https://u:p@git.example/r" }, evidence.CodeValueInContract, "",
 		},
 		"a ref of the harness": {func(d *queue.Definition) { d.TargetRef = "refs/harness/x" }, evidence.CodeRefNotGranted, ""},
 		"a day there is none":  {func(d *queue.Definition) { d.Schedule.Cron, d.Schedule.Every = "0 0 30 2 *", "" }, evidence.CodeContractInvalid, "no such day"},

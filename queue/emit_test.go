@@ -80,7 +80,7 @@ func TestEmissionRefuses(t *testing.T) {
 		"a profile's latest":   {change: func(r *queue.Request) { r.Profile = "codemod@latest" }, code: evidence.CodeProfileMalformed},
 		"a ref of the harness": {change: func(r *queue.Request) { r.TargetRef = "refs/harness/fence/x" }, code: evidence.CodeRefNotGranted},
 		"a credential in the URL": {
-			change: func(r *queue.Request) { r.Repository = "https://u:p@git.example/r" }, code: evidence.CodeRepositoryMalformed,
+			change: func(r *queue.Request) { r.Repository = "https://u:p@git.example/r" }, code: evidence.CodeValueInContract,
 		},
 		"an attended run without a queue": {
 			change: func(r *queue.Request) { r.Attended, r.Operator = true, "ada" }, code: evidence.CodeContractInvalid,

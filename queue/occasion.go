@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -73,9 +74,17 @@ func (s *Store) EmitScheduled(ctx context.Context, emit func(context.Context, Sc
 // for no longer, and the trigger key keeps two of them from giving two runs.
 func (s *Store) emitWithin() time.Duration { return 2 * s.config.TTL }
 
-// refuses reports whether the code is one that refuses a run for what it asks, which no waiting changes.
+// refuses reports whether the code is one that refuses a run for what it asks, which no waiting changes. A permission that the remote
+// does not give is waited for: it is given there, and nothing is changed here.
 func refuses(code evidence.Code) bool {
-	return evidence.Dispose(evidence.StageResolve, code).Outcome == evidence.OutcomeRefused
+	if code == evidence.CodeRemoteDenied || code == evidence.CodeUnclassified {
+		return false
+	}
+	return slices.ContainsFunc(evidence.Table(), func(row evidence.Row) bool {
+		return row.Code == code &&
+			(row.Outcome == evidence.OutcomeDefinitionError && slices.Contains(row.Stages, evidence.StageEmit) ||
+				row.Outcome == evidence.OutcomeRefused && slices.Contains(row.Stages, evidence.StageResolve))
+	})
 }
 
 // takeScheduled takes the tick that has been due longest, or none.
