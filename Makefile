@@ -1,7 +1,7 @@
 # The whole project runs with these targets. Those that need the local stack (Postgres, a Docker engine, Vault, git servers) start it
 # and stop it again if it was not running; KEEP=1 leaves it running. As root, on Debian: what is missing is installed.
 
-.PHONY: help demo test check build bench fuzz up down status
+.PHONY: help demo test check build bench fuzz soak up down status
 .DEFAULT_GOAL := help
 
 # The tools, by version.
@@ -10,6 +10,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 STACK := go run ./tests/stack/cmd/stack
 FUZZTIME ?= 120s
+DURATION ?= 10m
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
@@ -32,11 +33,15 @@ check: ## format, vet, staticcheck, architecture rules, and the release build
 build: ## the release binary, bin/harness: static, since it is the sandbox's init too
 	@CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/harness ./cmd/harness
 
-bench: ## the benchmarks: publication against git push on a repository of 20,000 files
-	@go test ./repotx -run '^$$' -bench . -benchtime 5x
+bench: ## the benchmarks, as ratios: governed run against a script, run against bare job, publication against git push
+	@$(STACK) with go run ./tests/bench/cmd/bench
 
 fuzz: ## every fuzzer, FUZZTIME each (default 120s)
 	@./tests/fuzz $(FUZZTIME)
+
+soak: ## workers under random faults, judged by models: DURATION (10m), SEED (random), FAULTS (all), FOLDER for the record
+	@$(STACK) with env SOAK_DURATION=$(DURATION) SOAK_SEED=$(SEED) SOAK_FAULTS='$(FAULTS)' SOAK_FOLDER='$(FOLDER)' \
+		go test ./tests/robustness -run TestNoFaultLosesDoublesOrLeaksAnything -count=1 -v -timeout 12h
 
 up: ## start the local stack
 	@$(STACK) up

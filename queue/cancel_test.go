@@ -191,3 +191,18 @@ func TestFenceIsDueOnceItsRetentionHasPassed(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, due)
 }
+
+// A fence that only the settling of a lost run has closed is deleted after its retention like any other.
+func TestAFenceThatNoLeaseHasRecordedIsDueAfterTheClose(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	run := emit(t, s, request("unrecorded"))
+	lease := claim(t, s, run)
+	complete(t, t.Context(), lease)
+	sql(t, s, `UPDATE run_fence SET due_at = now() - interval '1 second'`)
+	due, err := s.DueFences(t.Context(), 10)
+	require.NoError(t, err)
+	require.Len(t, due, 1)
+	require.Equal(t, "refs/harness/fence/"+run.ID, due[0].Ref)
+	require.Equal(t, commitOf("c"), due[0].Value)
+}

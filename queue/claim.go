@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/internal/failpoint"
 )
 
 // Claimant is the worker process that wants to act for a run. (A16)
@@ -91,6 +92,7 @@ func (s *Store) acquire(ctx context.Context, id string, c Claimant, a acquisitio
 	}
 	var lease *Lease
 	requested := time.Now()
+	operation := failpoint.Begin(string(a.kind.stage()), id, c.Owner(), c.Epoch)
 	err := s.transact(ctx, func(tx pgx.Tx) error {
 		// The run's row before the control row, here as everywhere.
 		if err := checkDue(ctx, tx, id, a, c.Epoch); err != nil {
@@ -122,8 +124,10 @@ func (s *Store) acquire(ctx context.Context, id string, c Claimant, a acquisitio
 		return err
 	})
 	if err != nil {
+		operation.End(c.Epoch, err)
 		return nil, err
 	}
+	operation.End(lease.Epoch(), nil)
 	return lease, nil
 }
 

@@ -167,7 +167,7 @@ func (l *Lease) close(ctx context.Context, tx pgx.Tx, c Closing, end ending) err
 	if err != nil {
 		return err
 	}
-	if err := l.store.scheduleFence(ctx, tx, l.run.ID, c.Fence); err != nil {
+	if err := l.store.scheduleFence(ctx, tx, l.run, c.Fence); err != nil {
 		return err
 	}
 	if err := l.store.addDeliveries(ctx, tx, l.run.ID, end.result); err != nil {

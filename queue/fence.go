@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/repotx"
 )
 
 // Fence is a fence ref on a remote whose retention has ended.
@@ -34,11 +35,20 @@ func (l *Lease) RecordFence(ctx context.Context, ref, value string) error {
 	})
 }
 
-// scheduleFence lets a closed run's fence be deleted once its retention has passed.
-func (s *Store) scheduleFence(ctx context.Context, tx pgx.Tx, run, value string) error {
-	_, err := tx.Exec(ctx, `
-		UPDATE run_fence SET value = coalesce(nullif($2, ''), value), due_at = clock_timestamp() + $3 * interval '1 millisecond'
-		WHERE run_id = $1`, run, value, s.config.FenceRetention.Milliseconds())
+// scheduleFence lets a closed run's fence be deleted once its retention has passed. A fence that no lease has recorded is on the remote
+// as well: whoever settles a run that was lost before it had one closes what is absent.
+func (s *Store) scheduleFence(ctx context.Context, tx pgx.Tx, r Run, value string) error {
+	ref, err := repotx.FenceRef(r.ID)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO run_fence (run_id, fence_ref, value, epoch, due_at)
+		SELECT $1, $2, coalesce(nullif($3, ''), (SELECT value FROM run_fence WHERE run_id = $1)), $4,
+			clock_timestamp() + $5 * interval '1 millisecond'
+		WHERE $3 <> '' OR EXISTS (SELECT FROM run_fence WHERE run_id = $1)
+		ON CONFLICT (run_id) DO UPDATE SET value = excluded.value, due_at = excluded.due_at`,
+		r.ID, ref, value, r.Epoch, s.config.FenceRetention.Milliseconds())
 	return err
 }
 

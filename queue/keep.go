@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/rein-aharness/harness/internal/failpoint"
 )
 
 // holds is how long after now a lease may be trusted that was last renewed by a request made at beat: the TTL without the margin,
@@ -104,6 +106,7 @@ func (l *Lease) heartbeat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(left, l.store.config.Beat))
 	defer cancel()
 	requested := time.Now()
+	operation := failpoint.Begin("heartbeat", l.run.ID, l.run.Owner, l.run.Epoch)
 	var held, cancelled bool
 	err = l.store.beats.QueryRow(ctx, `
 		WITH renewed AS (
@@ -113,9 +116,15 @@ func (l *Lease) heartbeat(ctx context.Context) error {
 		SELECT EXISTS (SELECT FROM renewed), (SELECT cancel_requested_at IS NOT NULL FROM ops_run WHERE id = $1)`,
 		l.run.ID, l.run.Epoch, l.run.Owner, l.store.config.TTL.Milliseconds()).Scan(&held, &cancelled)
 	if err != nil {
+		operation.End(l.run.Epoch, err)
 		l.store.noteError(err)
 		return fmt.Errorf("heartbeat of run %s: %w", l.run.ID, err)
 	}
+	var rejected error
+	if !held {
+		rejected = ErrLeaseLost
+	}
+	operation.End(l.run.Epoch, rejected)
 	l.mu.Lock()
 	done = l.done
 	if held {

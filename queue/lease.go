@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/internal/failpoint"
 )
 
 // Lease is the right to act for one run in one epoch. It holds as long as it is kept (Keep), and every write is refused once it is
@@ -126,7 +127,7 @@ type holding struct {
 func (l *Lease) write(ctx context.Context, what string, fn func(tx pgx.Tx, h holding) error) error {
 	const firstPause, longestPause = 50 * time.Millisecond, time.Second
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := l.tryWrite(ctx, fn)
+		err := l.tryWrite(ctx, what, fn)
 		if err == nil {
 			return nil
 		}
@@ -142,14 +143,15 @@ func (l *Lease) write(ctx context.Context, what string, fn func(tx pgx.Tx, h hol
 	}
 }
 
-func (l *Lease) tryWrite(ctx context.Context, fn func(pgx.Tx, holding) error) error {
+func (l *Lease) tryWrite(ctx context.Context, what string, fn func(pgx.Tx, holding) error) error {
 	left, err := l.left()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	return l.store.transact(ctx, func(tx pgx.Tx) error {
+	operation := failpoint.Begin(what, l.run.ID, l.run.Owner, l.run.Epoch)
+	err = l.store.transact(ctx, func(tx pgx.Tx) error {
 		h, err := l.guard(ctx, tx)
 		if err != nil {
 			return err
@@ -159,6 +161,8 @@ func (l *Lease) tryWrite(ctx context.Context, fn func(pgx.Tx, holding) error) er
 		}
 		return fn(tx, h)
 	})
+	operation.End(l.run.Epoch, err)
+	return err
 }
 
 // guard locks the row and, once it is locked, compares epoch, owner and time. (A16)

@@ -14,7 +14,7 @@ import (
 
 // Handler does the work that a lease is for. It keeps the lease (Lease.Keep) for as long as the work goes on, and tears down what it
 // has begun on a fresh context. It closes or defers the run, or releases a run that it has not started; an error is logged, and
-// a run that is neither is settled by a reconciler once its lease has expired. Its context ends when the drain's time is over.
+// a run that is neither is taken up again once its lease has expired. Its context ends when the drain's time is over.
 type Handler interface {
 	// Execute follows the chain for a run that was claimed.
 	Execute(ctx context.Context, lease *Lease) error
@@ -251,13 +251,16 @@ func (w *Worker) unclaimed(err error) error {
 	return err
 }
 
-// work lets the handler act for the run, and gives back what it has left.
+// work lets the handler act for the run, and gives back what it has left: at once when the worker is asked to stop. What has failed is
+// left to expire. So the leases pace the attempts at something that is in the way for long, Vault or the signing key, and the
+// evidence, which every attempt adds to, stays bounded by them.
 func (w *Worker) work(ctx context.Context, lease *Lease, do func(context.Context, *Lease) error) {
 	log := w.store.config.Logger.With("run", lease.run.ID, "epoch", lease.run.Epoch)
-	if err := do(ctx, lease); err != nil {
+	err := do(ctx, lease)
+	if err != nil {
 		log.Error("the run's work ended with an error", "error", err)
 	}
-	if !lease.Held() {
+	if !lease.Held() || err != nil && ctx.Err() == nil {
 		return
 	}
 	// Neither closed nor deferred. What was not started goes back; the rest expires and is settled.

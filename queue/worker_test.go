@@ -153,6 +153,24 @@ func TestRunOfADeadWorkerIsSettledByAnother(t *testing.T) {
 	require.ErrorIs(t, lease.Close(t.Context(), failed(evidence.EffectNotDispatched, evidence.CodeSessionFailed)), queue.ErrLeaseLost)
 }
 
+// A44: while something is away without which no run can be settled, the attempts are a lease's life apart.
+func TestASettlingThatFailsIsTriedAgainOnceItsLeaseHasExpired(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, short)
+	run := emit(t, s, request("away"))
+	require.NoError(t, s.Cancel(t.Context(), run.ID, "ada", "enough"))
+	began := time.Now()
+	var attempts atomic.Int32
+	serve(t, s, handler{execute: executes, reconcile: func(ctx context.Context, l *queue.Lease) error {
+		if attempts.Add(1) < 4 {
+			return http.ErrServerClosed
+		}
+		return l.Close(ctx, cancelled(evidence.EffectNotDispatched))
+	}})
+	await(t, s, run.ID, evidence.StateCancelled)
+	require.Greater(t, time.Since(began), 2*time.Second, "three leases of a second that nobody kept")
+}
+
 // CASES 10
 func TestDrainingWorkerClaimsNothingAndKeepsItsLeases(t *testing.T) {
 	t.Parallel()
