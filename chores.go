@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/rein-aharness/harness/queue"
+	"github.com/rein-aharness/harness/rein/credential"
 	"github.com/rein-aharness/harness/repotx"
 )
 
@@ -15,6 +17,7 @@ func (h *Harness) chores() []queue.Chore {
 	return []queue.Chore{
 		{Name: "fences", Every: time.Minute, Do: h.retireFences},
 		{Name: "tokens", Every: 15 * time.Second, Do: h.reapTokens},
+		{Name: "lost_tokens", Every: 10 * time.Minute, Do: h.sweepTokens},
 		{Name: "session_logs", Every: time.Hour, Do: h.retireLogs},
 	}
 }
@@ -70,6 +73,31 @@ func (h *Harness) reapTokens(ctx context.Context) error {
 		errs = append(errs, h.revokeToken(ctx, token))
 	}
 	return errors.Join(errs...)
+}
+
+// sweepTokens revokes tokens of this deployment's runs that no ledger knows: their worker ended, or Vault's answer was lost, between
+// their creation and its record. Vault names the run and epoch that each was made for. A token of a run that this database does not
+// know is another deployment's, or of no run and at its end within minutes. Where the worker may not list accessors, tokens that were
+// lost end at their explicit maximum. (A30)
+func (h *Harness) sweepTokens(ctx context.Context) error {
+	_, err := h.vault.Sweep(ctx, h.now(), func(ctx context.Context, found credential.Found) (needed bool, err error) {
+		epoch, err := strconv.ParseInt(found.Epoch, 10, 64)
+		if err != nil {
+			return true, fmt.Errorf("the epoch of a token of run %s: %w", found.Run, err)
+		}
+		_, err = h.store.Run(ctx, found.Run)
+		if errors.Is(err, queue.ErrNotFound) {
+			return true, nil
+		}
+		if err != nil {
+			return true, err
+		}
+		return h.store.Holds(ctx, found.Run, epoch)
+	})
+	if errors.Is(err, credential.ErrSweepNotAllowed) {
+		return nil
+	}
+	return err
 }
 
 // retireLogs deletes session logs that have been kept for their time.

@@ -89,8 +89,9 @@ func (v *Venue) ensureInit(ctx context.Context) error {
 	return nil
 }
 
-// carrierPatience is how long one process may hold the carrier before another takes it for dead.
-const carrierPatience = time.Minute
+// carrierPatience is how long one process may hold the carrier before another, or the janitor, takes it for dead: longer than the init
+// takes to be written and read, and short enough that the runs of the others, which wait for it in their sandbox's stage, survive that.
+const carrierPatience = 30 * time.Second
 
 // withCarrier runs f with a created, never started container that has the init volume writable. Its name is the lock between the
 // worker processes of one engine: two of them filling the volume at once could show a third one half a file.
@@ -104,7 +105,7 @@ func (v *Venue) withCarrier(ctx context.Context, image string, f func(ctx contex
 				Image: image, Cmd: []string{guest.InitPath}, NetworkDisabled: true,
 				Labels: map[string]string{
 					labelEngine: v.cfg.Engine, labelInit: v.binary.digest,
-					labelExpires: strconv.FormatInt(time.Now().Add(10*carrierPatience).Unix(), 10),
+					labelExpires: strconv.FormatInt(time.Now().Add(carrierPatience).Unix(), 10),
 				},
 			},
 			&container.HostConfig{
