@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rein-aharness/harness/tests/stack"
 )
 
 // binary is one build of the command, made once per test process.
@@ -38,7 +40,8 @@ func FailpointBinary(t testing.TB) string {
 func (b *binary) build(t testing.TB) string {
 	t.Helper()
 	b.once.Do(func() {
-		dir, err := os.MkdirTemp("", "harness-binary-")
+		// With the stack's data, so that it goes with the stack: nothing runs when a test process ends.
+		dir, err := os.MkdirTemp(stack.Load(t).Data, "harness-binary-")
 		if err != nil {
 			b.err = err
 			return
