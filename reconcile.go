@@ -97,6 +97,10 @@ func (h *Harness) clear(ctx context.Context, lease *queue.Lease) error {
 			source, fact.ContainerGone, fact.VolumesGone = evidence.SourceObserved, true, true
 		}
 	}
+	// A run of an adopted database counts as started although what it began may have been lost with its record.
+	if _, began, err := evidence.First[evidence.Started](lease.Facts()); err != nil || !began {
+		return err
+	}
 	return lease.Record(evidence.StageReconcile, source, fact)
 }
 

@@ -23,6 +23,7 @@ type Control struct {
 	// The database that the queue was made in or last adopted by, and the one that it is.
 	SystemIdentifier, CurrentSystemIdentifier string
 	Timeline, CurrentTimeline                 int
+	Relation, CurrentRelation                 uint32 // the control table's object identifier: a dump that was loaded has another
 	AdoptedBy                                 string
 	AdoptedAt                                 *time.Time
 }
@@ -30,7 +31,7 @@ type Control struct {
 // Replaced reports whether the database is another one than was last adopted: restored from a backup, or a replica that took over.
 // Either may have lost leases that were given out. (A51)
 func (c Control) Replaced() bool {
-	return c.SystemIdentifier != c.CurrentSystemIdentifier || c.Timeline != c.CurrentTimeline
+	return c.SystemIdentifier != c.CurrentSystemIdentifier || c.Timeline != c.CurrentTimeline || c.Relation != c.CurrentRelation
 }
 
 // Control reads it.
@@ -38,9 +39,9 @@ func (s *Store) Control(ctx context.Context) (Control, error) {
 	var c Control
 	err := s.pool.QueryRow(ctx, `
 		SELECT paused, paused_by, paused_reason, paused_at, control.system_identifier, s.system_identifier::text, timeline,
-			current_timeline(), adopted_by, adopted_at
+			current_timeline(), relation, 'control'::regclass::oid, adopted_by, adopted_at
 		FROM control, pg_control_system() s`).Scan(&c.Paused, &c.PausedBy, &c.PausedReason, &c.PausedAt, &c.SystemIdentifier,
-		&c.CurrentSystemIdentifier, &c.Timeline, &c.CurrentTimeline, &c.AdoptedBy, &c.AdoptedAt)
+		&c.CurrentSystemIdentifier, &c.Timeline, &c.CurrentTimeline, &c.Relation, &c.CurrentRelation, &c.AdoptedBy, &c.AdoptedAt)
 	if err != nil {
 		return Control{}, fmt.Errorf("read the control row: %w", err)
 	}
@@ -74,7 +75,7 @@ func (s *Store) checkControl(ctx context.Context, tx pgx.Tx, pausable bool) erro
 	var lsn, adopted string
 	err := tx.QueryRow(ctx, `
 		SELECT paused, system_identifier = (SELECT system_identifier::text FROM pg_control_system())
-			AND timeline = current_timeline(), pg_current_wal_insert_lsn()::text, coalesce(adopted_at::text, '')
+			AND timeline = current_timeline() AND relation = 'control'::regclass, pg_current_wal_insert_lsn()::text, coalesce(adopted_at::text, '')
 		FROM control FOR SHARE`).Scan(&paused, &same, &lsn, &adopted)
 	if err != nil {
 		return err
@@ -160,7 +161,7 @@ func (s *Store) Adopt(ctx context.Context, by string) ([]Run, error) {
 		}
 		_, err = tx.Exec(ctx, `
 			UPDATE control SET system_identifier = (SELECT system_identifier::text FROM pg_control_system()),
-				timeline = current_timeline(), adopted_by = $1, adopted_at = clock_timestamp()`, evidence.Clean(by, 128))
+				timeline = current_timeline(), relation = 'control'::regclass, adopted_by = $1, adopted_at = clock_timestamp()`, evidence.Clean(by, 128))
 		return err
 	})
 	if err != nil {

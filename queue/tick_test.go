@@ -84,7 +84,11 @@ func TestReplacedDatabaseStopsAllClaimsUntilItIsAdopted(t *testing.T) {
 	start(t, t.Context(), lease)
 	done := emit(t, s, request("done"))
 	complete(t, t.Context(), claim(t, s, done))
-	for _, change := range []string{`system_identifier = '1'`, `system_identifier = (SELECT system_identifier::text FROM pg_control_system()), timeline = timeline + 1`} {
+	for _, change := range []string{
+		`system_identifier = '1'`,
+		`system_identifier = (SELECT system_identifier::text FROM pg_control_system()), timeline = timeline + 1`,
+		`timeline = timeline - 1, relation = 'ops_run'::regclass`,
+	} {
 		sql(t, s, `UPDATE control SET `+change)
 		control, err := s.Control(t.Context())
 		require.NoError(t, err)
