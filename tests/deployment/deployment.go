@@ -31,16 +31,20 @@ type Deployment struct {
 
 // Settings of a deployment that tests vary. Zero fields take the defaults.
 type Settings struct {
-	TTLSeconds, HeartbeatSeconds int    // default 30 and 10
-	Concurrency                  int    // default 2
-	WaiveManifest                bool   // in the deployment's policy
-	Extra                        string // more YAML for the configuration file
+	Stack                        *stack.Stack // with parts of its own, if the test breaks them; default the running one
+	TTLSeconds, HeartbeatSeconds int          // default 30 and 10
+	Concurrency                  int          // default 2
+	WaiveManifest                bool         // in the deployment's policy
+	Extra                        string       // more YAML for the configuration file
 }
 
 // New makes a deployment on the running stack.
 func New(t testing.TB, s Settings) *Deployment {
 	t.Helper()
-	st := stack.Load(t)
+	st := s.Stack
+	if st == nil {
+		st = stack.Load(t)
+	}
 	d := &Deployment{Stack: st, Dir: t.TempDir()}
 	if s.TTLSeconds == 0 {
 		s.TTLSeconds, s.HeartbeatSeconds = 30, 10

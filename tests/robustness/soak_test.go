@@ -64,6 +64,7 @@ type soak struct {
 	gone      map[held]time.Time // when the engine lost the container of a run's epoch
 	cancels   []history.LeaseOp
 	emissions []history.Emission
+	breaking  bool           // the database or the engine itself is being restarted
 	refusals  map[string]int // emissions that were not answered, by code
 	samples   []history.Sample
 	broken    []error // of the test's own doing
@@ -78,9 +79,18 @@ type held struct {
 // A16, A25, A36, A37, A38, A40, A41, A44: whatever fails, whenever, no run is lost or done twice, no lease has two holders, nothing lands that does
 // not own its run, and nothing is left.
 func TestNoFaultLosesDoublesOrLeaksAnything(t *testing.T) {
-	s := begin(t)
-	running, stop := context.WithTimeout(t.Context(), duration(t))
-	defer stop()
+	s := begin(t, stack.Load(t))
+	lasts, faults := duration(t), s.list()
+	s.run(func(ctx context.Context) {
+		running, stop := context.WithTimeout(ctx, lasts)
+		defer stop()
+		s.disturb(running, faults, rand.New(rand.NewPCG(s.seed, 0)))
+	})
+}
+
+// run has workers and traffic go on while disturb makes trouble, ends everything, and requires that no invariant is violated.
+func (s *soak) run(disturb func(context.Context)) {
+	t := s.t
 	var all sync.WaitGroup
 	watching, stopWatching := context.WithCancel(t.Context())
 	all.Go(func() { s.watchEngine(watching) })
@@ -91,11 +101,12 @@ func TestNoFaultLosesDoublesOrLeaksAnything(t *testing.T) {
 		all.Go(func() { w.supervise(supervising) })
 	}
 	var load sync.WaitGroup
+	emitting, stopEmitting := context.WithCancel(t.Context())
 	for i := range emitters {
-		load.Go(func() { s.emit(running, i, rand.New(rand.NewPCG(s.seed, uint64(i)+1))) })
+		load.Go(func() { s.emit(emitting, i, rand.New(rand.NewPCG(s.seed, uint64(i)+1))) })
 	}
-	faults := s.list()
-	load.Go(func() { s.disturb(running, faults, rand.New(rand.NewPCG(s.seed, 0))) })
+	disturb(t.Context())
+	stopEmitting()
 	load.Wait()
 
 	s.heal()
@@ -139,7 +150,7 @@ func seed(t *testing.T) uint64 {
 	return n
 }
 
-func begin(t *testing.T) *soak {
+func begin(t *testing.T, on *stack.Stack) *soak {
 	s := &soak{
 		t: t, seed: seed(t), began: time.Now(), faults: map[string]int{}, gone: map[held]time.Time{}, refusals: map[string]int{},
 	}
@@ -152,7 +163,7 @@ func begin(t *testing.T) *soak {
 		s.folder = dir
 	}
 	require.NoError(t, os.MkdirAll(s.folder, 0o755))
-	s.Deployment = deployment.New(t, deployment.Settings{TTLSeconds: int(ttl / time.Second), HeartbeatSeconds: 1})
+	s.Deployment = deployment.New(t, deployment.Settings{Stack: on, TTLSeconds: int(ttl / time.Second), HeartbeatSeconds: 1})
 	s.watcher = s.Open(t, harness.Options{})
 	s.openDatabase()
 	s.openEngine()
@@ -182,6 +193,16 @@ func (s *soak) wrong(what string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.broken = append(s.broken, fmt.Errorf("%s: %w", what, err))
+}
+
+// watched notes that something could not be seen, unless the test has just broken what is looked at.
+func (s *soak) watched(ctx context.Context, what string, err error) {
+	s.mu.Lock()
+	breaking := s.breaking
+	s.mu.Unlock()
+	if !breaking && ctx.Err() == nil {
+		s.wrong(what, err)
+	}
 }
 
 // leases are the operations that the workers wrote down, and the test's own.

@@ -29,8 +29,17 @@ func (s *soak) ours() filters.Args {
 	return filters.NewArgs(filters.Arg("label", "harness.engine="+s.Config.Engine.Name))
 }
 
-// watchEngine notes when the container of each run's epoch was gone.
+// watchEngine notes when the container of each run's epoch was gone. A restart of the engine ends the stream, and another follows.
 func (s *soak) watchEngine(ctx context.Context) {
+	for {
+		s.watchEvents(ctx)
+		if !pause(ctx, time.Second) {
+			return
+		}
+	}
+}
+
+func (s *soak) watchEvents(ctx context.Context) {
 	filter := s.ours()
 	filter.Add("type", "container")
 	filter.Add("event", "destroy")
@@ -46,9 +55,7 @@ func (s *soak) watchEngine(ctx context.Context) {
 			s.gone[held{message.Actor.Attributes["harness.run"], epoch}] = time.Unix(0, message.TimeNano)
 			s.mu.Unlock()
 		case err := <-failed:
-			if ctx.Err() == nil {
-				s.wrong("watch the engine", err)
-			}
+			s.watched(ctx, "watch the engine", err)
 			return
 		}
 	}
@@ -59,9 +66,9 @@ func (s *soak) watchQueue(ctx context.Context) {
 	for pause(ctx, 200*time.Millisecond) {
 		var open int64
 		err := s.db.QueryRow(ctx, `SELECT count(*) FROM ops_run WHERE finished_at IS NULL`).Scan(&open)
-		if err != nil && ctx.Err() == nil {
-			s.wrong("count the open runs", err)
-			return
+		if err != nil {
+			s.watched(ctx, "count the open runs", err)
+			continue
 		}
 		s.open.Store(open)
 	}
