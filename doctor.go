@@ -55,18 +55,20 @@ func Doctor(ctx context.Context, config Config, options Options) []Check {
 		_, err := h.Trust()
 		return config.Signing.TrustFile, err
 	})
-	add("git", "check git.ca_file, git.known_hosts_file and that git.cache_dir is writable", func() (string, error) {
+	repos := add("git", "check git.ca_file, git.known_hosts_file and that git.cache_dir is writable", func() (string, error) {
 		return config.Git.CacheDir, h.openRepos(ctx)
 	})
-	add("engine", "check engine.host and that the Docker engine runs", func() (string, error) {
+	add("engine", "check engine.host, that the Docker engine runs, and that engine.init_binary is static, as `make build` makes it", func() (string, error) {
 		return config.Engine.Host, h.openVenue(ctx)
 	})
-	add("room", "free memory or disk, or lower worker.min_free_memory_bytes and worker.min_free_disk_bytes", func() (string, error) {
-		if ok, why := h.room(); !ok {
-			return "", errors.New(why)
-		}
-		return "enough memory and disk for a run", nil
-	})
+	if repos { // it makes the folder whose disk is looked at
+		add("room", "free memory or disk, or lower worker.min_free_memory_bytes and worker.min_free_disk_bytes", func() (string, error) {
+			if ok, why := h.room(); !ok {
+				return "", errors.New(why)
+			}
+			return "enough memory and disk for a run", nil
+		})
+	}
 	if h.profiles != nil {
 		checks = append(checks, h.examineProfiles(ctx)...)
 	}

@@ -68,7 +68,7 @@ func (a *app) switchDefinition(ctx context.Context, name string, change func(*qu
 
 type definitionsNextCmd struct {
 	definitionName
-	Count int `short:"n" help:"How many times, at most 1000." default:"5" placeholder:"N"`
+	Count int `short:"n" help:"How many times, at most 1000. Default: 5" default:"5" placeholder:"N"`
 }
 
 func (definitionsNextCmd) Help() string {
@@ -140,7 +140,7 @@ func nextTimes(stored queue.Applied, count int) ([]time.Time, error) {
 
 type definitionsHistoryCmd struct {
 	definitionName
-	Count int `short:"n" help:"How many ticks, at most 1000." default:"20" placeholder:"N"`
+	Count int `short:"n" help:"How many ticks, at most 1000. Default: 20" default:"20" placeholder:"N"`
 }
 
 func (definitionsHistoryCmd) Help() string {

@@ -34,7 +34,7 @@ type grammar struct {
 
 // Globals are the flags of every command.
 type Globals struct {
-	Config    string `help:"The deployment's configuration file." default:"harness.yaml" env:"HARNESS_CONFIG" placeholder:"FILE"`
+	Config    string `help:"The deployment's configuration file. Default: harness.yaml" default:"harness.yaml" env:"HARNESS_CONFIG" placeholder:"FILE"`
 	JSON      bool   `help:"Print JSON to standard output."`
 	LogLevel  string `help:"What to log to standard error: debug, info, warn or error. Default: info for worker, else warn." enum:"debug,info,warn,error," default:"" placeholder:"LEVEL"`
 	LogFormat string `help:"How to log: text or json." enum:"text,json" default:"text" placeholder:"FORMAT"`
