@@ -59,7 +59,7 @@ func TestEpochRisesWithEveryClaim(t *testing.T) {
 	require.NoError(t, third.Stage(t.Context(), evidence.StageResolve))
 }
 
-// A16, A37
+// A16, A37, CASES 2
 func TestForeignAndStaleWritesChangeNothing(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

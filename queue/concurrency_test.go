@@ -12,7 +12,7 @@ import (
 	"github.com/rein-aharness/harness/queue"
 )
 
-// A36
+// A36, CASES 7
 func TestRepositoryHasNoMoreRunsThanItsDefinitionsAllow(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

@@ -3,10 +3,6 @@ package queue_test
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
-	"net/url"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,79 +11,6 @@ import (
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/queue"
 )
-
-// relay stands between a store and the database and can be cut.
-type relay struct {
-	listener net.Listener
-	to       string
-	loops    sync.WaitGroup
-
-	mu    sync.Mutex
-	cut   bool
-	conns map[net.Conn]bool
-}
-
-// throughRelay gives the URL of the database by way of a relay.
-func throughRelay(t *testing.T, database string) (*relay, string) {
-	t.Helper()
-	u, err := url.Parse(database)
-	require.NoError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	r := &relay{listener: listener, to: u.Host, conns: map[net.Conn]bool{}}
-	r.loops.Go(r.accept)
-	t.Cleanup(func() {
-		listener.Close()
-		r.set(true)
-		r.loops.Wait()
-	})
-	u.Host = listener.Addr().String()
-	return r, u.String()
-}
-
-func (r *relay) accept() {
-	for {
-		in, err := r.listener.Accept()
-		if err != nil {
-			return
-		}
-		out, err := net.Dial("tcp", r.to)
-		if err != nil || !r.hold(in, out) {
-			in.Close()
-			if out != nil {
-				out.Close()
-			}
-			continue
-		}
-		for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
-			r.loops.Go(func() {
-				_, _ = io.Copy(pair[0], pair[1])
-				pair[0].Close()
-				pair[1].Close()
-			})
-		}
-	}
-}
-
-func (r *relay) hold(conns ...net.Conn) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range conns {
-		r.conns[c] = true
-	}
-	return !r.cut
-}
-
-// set cuts all connections and refuses new ones, or lets them through again.
-func (r *relay) set(cut bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cut = cut
-	for c := range r.conns {
-		c.Close()
-	}
-	clear(r.conns)
-}
 
 // A16, CASES 7, 11
 func TestKeptLeaseOutlivesItsTTLAndAFailedHeartbeat(t *testing.T) {
@@ -129,7 +52,7 @@ func TestUnreachableDatabaseEndsTheWorkBeforeTheLeaseExpires(t *testing.T) {
 	require.ErrorIs(t, lease.Check(t.Context()), queue.ErrLeaseLost, "and does not come back by itself")
 }
 
-// A37
+// A37, CASES 8
 func TestWriteIsRepeatedWhileTheDatabaseIsAwayForAMoment(t *testing.T) {
 	t.Parallel()
 	wire, url := throughRelay(t, database(t))
