@@ -144,7 +144,7 @@ func TestTheDigestDoesNotDependOnLayout(t *testing.T) {
 	}
 }
 
-// A3: a change of any part changes the profile's pin and that part's own, and no other.
+// A3, CASES 37: a change of any part changes the profile's pin and that part's own, and no other.
 func TestEachPartHasItsOwnPin(t *testing.T) {
 	t.Parallel()
 	base, err := parsed(t, document(t)).Pins()

@@ -246,7 +246,7 @@ func TestAnUnverifiedProfileRunsOnlyAsACountedProof(t *testing.T) {
 	require.True(t, got.Proof, "the label stays")
 }
 
-// A5
+// A5, CASES 36
 func TestRacingProofsStayWithinTheirCount(t *testing.T) {
 	t.Parallel()
 	store, _, want := published(t)

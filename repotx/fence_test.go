@@ -43,7 +43,7 @@ func TestFenceCreationDelayedPastTakeoverIsRefused(t *testing.T) {
 	require.Equal(t, TombstoneValue("run-1", 2), repo.ref("refs/harness/fence/run-1"))
 }
 
-// A36, A37: the push of a worker that was overtaken while the request was under way changes nothing.
+// A36, A37, CASES 13: the push of a worker that was overtaken while the request was under way changes nothing.
 func TestPublishHeldPastTakeoverLandsNothing(t *testing.T) {
 	t.Parallel()
 	repo := project(t)

@@ -53,7 +53,7 @@ func project(t testing.TB) *remoteRepo {
 
 func change() map[string]*string { return map[string]*string{"a.txt": text("changed\n")} }
 
-// A37, A40, A41, B28, B29: one test per row of the settling rules, each against stock git.
+// A37, A40, A41, B28, B29, CASES 30, 35: one test per row of the settling rules, each against stock git.
 func TestSettlingRows(t *testing.T) {
 	t.Parallel()
 	const (

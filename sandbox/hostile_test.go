@@ -198,6 +198,7 @@ func TestAnImageThatHoldsAnEnginesSocketIsRefusedAndTornDown(t *testing.T) {
 	require.True(t, cerrdefs.IsNotFound(err))
 }
 
+// CASES 24
 func TestAnImageThatCannotRunTheInitIsRefusedAndTornDown(t *testing.T) {
 	t.Parallel()
 	v := openVenue(t)

@@ -76,7 +76,7 @@ func TestTheSessionCannotTouchPID1(t *testing.T) {
 	})
 }
 
-// A28
+// A28, CASES 21
 func TestEnvironmentTravelsOverTheWireAndIsNotInTheContainersConfiguration(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-5f1b7c"

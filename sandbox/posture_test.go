@@ -50,7 +50,7 @@ func goodInspect() container.InspectResponse {
 	}
 }
 
-// A22, A23, A24
+// A22, A23, A24, CASES 17, 24
 func TestEveryDifferenceBetweenDeclaredAndObservedRefuses(t *testing.T) {
 	t.Parallel()
 	_, err := judge(goodSpec(), nil, "6", goodInspect(), goodFacts())
@@ -122,7 +122,7 @@ func TestEveryDifferenceBetweenDeclaredAndObservedRefuses(t *testing.T) {
 	}
 }
 
-// A22
+// A22, CASES 17
 func TestWhatTheRuntimeCannotEnforceIsSaidSo(t *testing.T) {
 	t.Parallel()
 	facts := goodFacts()
@@ -134,7 +134,7 @@ func TestWhatTheRuntimeCannotEnforceIsSaidSo(t *testing.T) {
 	require.Equal(t, "500", p.observed["cpu_millis"])
 }
 
-// A8
+// A8, CASES 24
 func TestAMissingRuntimeIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	v := &Venue{cfg: Config{Engine: "e"}, info: system.Info{Runtimes: map[string]system.RuntimeWithStatus{"runc": {}}}}

@@ -20,6 +20,7 @@ func hidden(text string) (rune, bool) {
 	return 0, false
 }
 
+// CASES 38
 func TestJSONKeepsValuesAndHidesNothing(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -33,6 +34,7 @@ func TestJSONKeepsValuesAndHidesNothing(t *testing.T) {
 	require.Equal(t, value, back)
 }
 
+// CASES 41
 func TestTableCellsAreSafeAndBounded(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -43,7 +45,7 @@ func TestTableCellsAreSafeAndBounded(t *testing.T) {
 	require.Less(t, out.Len(), 2*maxCell)
 }
 
-// FuzzScreen shows that a session log, however it is cut into pieces, cannot act on the terminal and is shown whole.
+// FuzzScreen shows that a session log, however it is cut into pieces, cannot act on the terminal and is shown whole. CASES 41
 func FuzzScreen(f *testing.F) {
 	f.Add([]byte("plain\ttext\nas it is\n"), 3)
 	f.Add([]byte("\x1b]0;title\x07\x1b[2J"), 1)

@@ -154,6 +154,7 @@ func TestAlteredContractIsShownAsAltered(t *testing.T) {
 	require.Nil(t, detail.Pins)
 }
 
+// CASES 41
 func TestSessionLogIsShownInOrderAndCannotActOnTheTerminal(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

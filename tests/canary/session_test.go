@@ -88,8 +88,9 @@ func ends() map[string]end {
 	}
 }
 
-// A27, A28, A30: a session prints its credentials in many forms, and its run completes, fails, is cancelled, or loses its worker to
-// a kill or to a crash that dumps every goroutine. Whatever the end, no secret is anywhere but in its home, and no token lives.
+// A27, A28, A30, CASES 21, 31, 40: a session prints its credentials in many forms, and its run completes, fails, is cancelled, or
+// loses its worker to a kill or to a crash that dumps every goroutine. Whatever the end, no secret is anywhere but in its home, and
+// no token lives.
 func TestNoSecretShowsHoweverARunEnds(t *testing.T) {
 	t.Parallel()
 	for name, e := range ends() {

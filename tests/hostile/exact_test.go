@@ -9,7 +9,7 @@ import (
 	"github.com/rein-aharness/harness/sandbox"
 )
 
-// A34, CASES 26, 27, 28, 34: what looks odd and is legitimate lands byte for byte, as stock git reads it.
+// A34, CASES 25, 26, 27, 28, 34: what looks odd and is legitimate lands byte for byte, as stock git reads it.
 func TestOddAndLegitimateOutputLandsByteForByte(t *testing.T) {
 	t.Parallel()
 	s := set(t, "")

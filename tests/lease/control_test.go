@@ -15,8 +15,8 @@ import (
 	"github.com/rein-aharness/harness/tests/deployment"
 )
 
-// A38: a session that takes longer than a lease lives is kept in one epoch; a worker that is told to stop lets it end, and claims
-// nothing more.
+// A38, CASES 10: a session that takes longer than a lease lives is kept in one epoch; a worker that is told to stop lets it end,
+// and claims nothing more.
 func TestADrainingWorkerEndsItsSessionAndClaimsNothingMore(t *testing.T) {
 	t.Parallel()
 	s := set(t, slowly(2*ttl))

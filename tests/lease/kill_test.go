@@ -11,7 +11,7 @@ import (
 	"github.com/rein-aharness/harness/tests/deployment"
 )
 
-// A25, A30, A37, B32: a worker that is killed in the session takes its sandbox with it, and another settles its run.
+// A25, A30, A37, B32, CASES 1, 15: a worker that is killed in the session takes its sandbox with it, and another settles its run.
 func TestAKilledWorkersSandboxIsGoneAndItsRunSettled(t *testing.T) {
 	t.Parallel()
 	s := set(t, slowly(time.Minute))
@@ -31,8 +31,8 @@ func TestAKilledWorkersSandboxIsGoneAndItsRunSettled(t *testing.T) {
 	require.Empty(t, s.asked(t, main))
 }
 
-// A16: a worker that comes back under its old name owns nothing of what it was: the run is settled in an epoch of its own, and its
-// session is not taken up.
+// A16, CASES 9: a worker that comes back under its old name owns nothing of what it was: the run is settled in an epoch of its own,
+// and its session is not taken up.
 func TestAWorkerRestartedUnderItsNameSettlesWhatItLeft(t *testing.T) {
 	t.Parallel()
 	s := set(t, slowly(time.Minute))

@@ -15,8 +15,8 @@ import (
 	"github.com/rein-aharness/harness/tests/deployment"
 )
 
-// A44: a database that is away from right after the publication until the lease is over costs the lease and nothing else: the same
-// transaction is found on the remote and confirmed, and no second commit is made.
+// A44, CASES 8: a database that is away from right after the publication until the lease is over costs the lease and nothing else:
+// the same transaction is found on the remote and confirmed, and no second commit is made.
 func TestADatabaseAwayAfterThePublicationLeadsToNoSecondCommit(t *testing.T) {
 	t.Parallel()
 	s := set(t, change())

@@ -41,8 +41,8 @@ func TestAWorkerStoppedInTheSessionPublishesNothingLater(t *testing.T) {
 	require.Equal(t, run, s.run(t, run.ID), "whoever lost the lease changes nothing")
 }
 
-// A37, A38, A40: a worker that is stopped between its last look at the lease and the send, for longer than the lease, lands nothing
-// when it goes on.
+// A37, A38, A40, CASES 13: a worker that is stopped between its last look at the lease and the send, for longer than the lease,
+// lands nothing when it goes on.
 func TestAWorkerStoppedBeforeTheSendLandsNothingLater(t *testing.T) {
 	t.Parallel()
 	s := set(t, change())
@@ -59,7 +59,8 @@ func TestAWorkerStoppedBeforeTheSendLandsNothingLater(t *testing.T) {
 	require.Equal(t, run, s.run(t, run.ID))
 }
 
-// A37, A40, A41: a push that was sent under the lease and arrives after another epoch has settled the run is refused by the remote.
+// A37, A40, A41, CASES 13: a push that was sent under the lease and arrives after another epoch has settled the run is refused by
+// the remote.
 func TestAPushThatArrivesAfterTheTakeoverIsRefusedByTheRemote(t *testing.T) {
 	t.Parallel()
 	s := set(t, change())

@@ -96,7 +96,7 @@ func TestWhatMayNotRunIsRefusedBeforeAnythingIsCreated(t *testing.T) {
 	}
 }
 
-// A4, A8: a runtime that the engine lacks is refused by its name.
+// A4, A8, CASES 24: a runtime that the engine lacks is refused by its name.
 func TestRuntimeThatTheEngineLacksIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	d := deployment.New(t, deployment.Settings{})

@@ -57,7 +57,7 @@ func TestEverySpellingOfAURLIsOneRepository(t *testing.T) {
 	require.Len(t, p.repo.Log(t, trunk), 2)
 }
 
-// A39, A40: of two runs with one baseline on one ref exactly one lands; the other ends baseline_moved, not_applied.
+// A39, A40, CASES 39: of two runs with one baseline on one ref exactly one lands; the other ends baseline_moved, not_applied.
 func TestOfTwoRunsOnOneBaselineExactlyOneLands(t *testing.T) {
 	t.Parallel()
 	p := open(t, deployment.Settings{}, harness.Options{})
@@ -82,7 +82,7 @@ func TestOfTwoRunsOnOneBaselineExactlyOneLands(t *testing.T) {
 	require.Equal(t, int(evidence.ExitNotApplied), code)
 }
 
-// A39, A41: somebody else's commit, pushed while the session went on, is not overwritten: the remote compares.
+// A39, A41, CASES 30, 39: somebody else's commit, pushed while the session went on, is not overwritten: the remote compares.
 func TestBaselineThatMovesDuringTheSessionIsRefusedByTheRemote(t *testing.T) {
 	t.Parallel()
 	watching := &watcher{steps: map[harness.Progress]func(){}}
@@ -212,7 +212,7 @@ func TestGrantIsTheIntersectionAndWaiversShow(t *testing.T) {
 	}
 }
 
-// A40, A48: a session that changes nothing completes, is labelled so, leaves a closed fence and no commit.
+// A40, A48, CASES 29: a session that changes nothing completes, is labelled so, leaves a closed fence and no commit.
 func TestSessionThatChangesNothingCompletesWithoutACommit(t *testing.T) {
 	t.Parallel()
 	p := open(t, deployment.Settings{}, harness.Options{})
@@ -288,8 +288,8 @@ func TestOneTriggerKeyMakesOneRun(t *testing.T) {
 	require.Equal(t, 1, p.count(t, `SELECT count(*) FROM ops_run`))
 }
 
-// A46, A47: `runs retry` emits one successor of a run that changed nothing, with the same operation key and a baseline of its own; a
-// run that is not over, or has landed, has none.
+// A46, A47, CASES 30: `runs retry` emits one successor of a run that changed nothing, with the same operation key and a baseline of
+// its own; a run that is not over, or has landed, has none.
 func TestRetryEmitsOneSuccessorOfARunThatChangedNothing(t *testing.T) {
 	t.Parallel()
 	p := open(t, deployment.Settings{}, harness.Options{})

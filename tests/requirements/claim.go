@@ -17,7 +17,7 @@ import (
 // Sources is what the test files of a module say.
 type Sources struct {
 	Tests  map[string]bool     // every test there is, as `folder.TestName`
-	Claims map[string][]string // requirement → tests that claim it, sorted
+	Claims map[string][]string // requirement or case → tests that claim it, sorted
 }
 
 // Read reads the test files of the module at the root of fsys, without nested modules, testdata and hidden folders. All

@@ -2,6 +2,7 @@ package requirements
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -9,26 +10,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestThePageIsCurrentAndComplete(t *testing.T) {
+func TestThePagesAreCurrentAndComplete(t *testing.T) {
 	t.Parallel()
 	sources, err := Read(os.DirFS("../.."))
 	require.NoError(t, err)
-	page, err := os.ReadFile("../../" + PagePath)
+	pages, err := ReadPages(os.DirFS("../.."))
 	require.NoError(t, err)
-	faults, err := CheckPage(string(page), sources)
-	require.NoError(t, err)
-	require.Empty(t, faults)
+	require.Len(t, pages, 2)
+	for _, page := range pages {
+		faults, err := page.Check(sources)
+		require.NoError(t, err)
+		require.Empty(t, faults)
+	}
 }
 
-func TestAllIDsAreKnownAndNoOthers(t *testing.T) {
+func TestEveryIDIsListedOnce(t *testing.T) {
 	t.Parallel()
-	require.Len(t, IDs(), 97)
-	for _, id := range IDs() {
-		require.True(t, Known(id), id)
-	}
-	for _, id := range []string{"", "A", "A0", "A01", "A52", "B47", "C1", "AB1", "A-1"} {
-		require.False(t, Known(id), id)
-	}
+	all := append(RequirementIDs(), CaseIDs()...)
+	require.Len(t, all, 51+46+44)
+	require.Subset(t, all, []string{"A1", "A51", "B1", "B46", "1", "44"})
+	slices.Sort(all)
+	require.Len(t, slices.Compact(all), 51+46+44)
 }
 
 func TestACommentClaimsTheIDsItBeginsWithOrBrackets(t *testing.T) {
@@ -40,8 +42,12 @@ func TestACommentClaimsTheIDsItBeginsWithOrBrackets(t *testing.T) {
 		" A9":                             "A9",
 		" A3–A5, B1":                      "A3 A4 A5 B1",
 		" A3-5":                           "A3 A4 A5",
-		" A34, CASES 22–34, 39; B2":       "A34 B2",
-		" CASES 1, 2; A16":                "A16",
+		" A34, CASES 22–24, 39; B2":       "A34 22 23 24 39 B2",
+		" CASES 1, 2; A16":                "1 2 A16",
+		" CASE 6: the clock is set back":  "6",
+		" as in A9 (CASES 6, 44)":         "6 44",
+		" CASES 6 shows it in 3 ways":     "6",
+		" CASES of 7":                     "",
 		" A foreign close (A16, A17)":     "A16 A17",
 		" Every byte counts. A20":         "A20",
 		" as the RFC does: B18, B19.":     "B18 B19",
@@ -55,9 +61,9 @@ func TestACommentClaimsTheIDsItBeginsWithOrBrackets(t *testing.T) {
 		require.NoError(t, err, line)
 		require.Equal(t, want, strings.Join(got, " "), line)
 	}
-	for _, line := range []string{" A52", " B1, A99", " (A0)", " A5-A3", " A50–B2"} {
+	for _, line := range []string{" A52", " B1, A99", " (A0)", " A5-A3", " A50–B2", " CASES 45", " CASES 0", " CASES 9-7"} {
 		_, err := newReader().read(line)
-		require.ErrorContains(t, err, "names no requirement", line)
+		require.ErrorContains(t, err, "names no requirement and no case", line)
 	}
 }
 
@@ -65,7 +71,7 @@ func TestClaimsBelongToTheTestAroundThem(t *testing.T) {
 	t.Parallel()
 	s, err := Read(fstest.MapFS{
 		"root_test.go":          {Data: []byte("package harness\n\n// A1\nfunc TestChain(t *T) {}\n")},
-		"queue/a_test.go":       {Data: []byte("package queue\n\n// A15: one run.\n// A17\nfunc TestOne(t *T) {\n\t// A15, B2\n\tx()\n}\n\nfunc FuzzTwo(f *F) {\n\t// A15\n}\n\nfunc Testify() {}\n\nfunc BenchmarkOne(b *B) {}\n")},
+		"queue/a_test.go":       {Data: []byte("package queue\n\n// A15: one run.\n// A17\nfunc TestOne(t *T) {\n\t// A15, B2, CASES 7\n\tx()\n}\n\nfunc FuzzTwo(f *F) {\n\t// A15\n}\n\nfunc Testify() {}\n\nfunc BenchmarkOne(b *B) {}\n")},
 		"queue/testdata/t.go":   {Data: []byte("nothing")},
 		"tests/vault/go.mod":    {Data: []byte("module example.org/vault\n")},
 		"tests/vault/a_test.go": {Data: []byte("package broken here")},
@@ -76,6 +82,7 @@ func TestClaimsBelongToTheTestAroundThem(t *testing.T) {
 		"A15": {"queue.FuzzTwo", "queue.TestOne"},
 		"A17": {"queue.TestOne"},
 		"B2":  {"queue.TestOne"},
+		"7":   {"queue.TestOne"},
 	}, s.Claims)
 	require.Equal(t, map[string]bool{"harness.TestChain": true, "queue.TestOne": true, "queue.FuzzTwo": true}, s.Tests)
 }
@@ -98,36 +105,36 @@ func TestAFaultyClaimIsAnError(t *testing.T) {
 }
 
 // page returns a page with every requirement; shown replaces the last column of some.
-func page(shown map[string]string) string {
+func page(shown map[string]string) Page {
 	var b strings.Builder
 	b.WriteString("# Requirements\n\n| id | what must hold | where | shown by |\n|---|---|---|---|\n")
-	for _, id := range IDs() {
+	for _, id := range RequirementIDs() {
 		column, ok := shown[id]
 		if !ok {
 			column = "nothing yet"
 		}
 		b.WriteString("| " + id + " | It holds | queue | " + column + " |\n")
 	}
-	return b.String()
+	return Page{Path: "docs/page.md", Kind: "requirement", IDs: RequirementIDs(), Text: b.String()}
 }
 
 func TestRewriteChangesTheLastColumnOnly(t *testing.T) {
 	t.Parallel()
 	before := page(map[string]string{"A1": "`queue.TestGone`", "A2": "nothing yet: needs a second rein", "A3": "nothing yet", "A4": "nothing yet: soon", "A5": "`queue.TestGone`<br>still open: the half"})
 	claims := map[string][]string{"A3": {"queue.TestA", "queue.TestB"}, "A4": {"queue.TestA"}}
-	after, err := Rewrite(before, claims)
+	after, err := before.Rewrite(claims)
 	require.NoError(t, err)
 	require.Equal(t, page(map[string]string{
 		"A2": "nothing yet: needs a second rein",
 		"A3": "`queue.TestA`<br>`queue.TestB`",
 		"A4": "`queue.TestA`<br>still open: soon",
 		"A5": "nothing yet: the half",
-	}), after)
-	again, err := Rewrite(after, claims)
+	}).Text, after)
+	again, err := Page{Text: after}.Rewrite(claims)
 	require.NoError(t, err)
 	require.Equal(t, after, again)
 	for _, broken := range []string{"| A1 | one | column too few |", "| A1 | It holds | queue | |", "| A1 | | queue | nothing yet |"} {
-		_, err = Rewrite(broken, nil)
+		_, err = Page{Text: broken}.Rewrite(nil)
 		require.ErrorContains(t, err, "A1 needs four columns")
 	}
 }
@@ -136,36 +143,39 @@ func FuzzRewriteIsStable(f *testing.F) {
 	f.Add("| A1 | It holds | queue | nothing yet: why |")
 	f.Add("| A2 | It holds | queue | `queue.TestA`<br>still open: the half |\n| B1 | x | y | z<br> |")
 	claims := map[string][]string{"A1": {"queue.TestA"}}
-	f.Fuzz(func(t *testing.T, page string) {
-		once, err := Rewrite(page, claims)
+	f.Fuzz(func(t *testing.T, text string) {
+		once, err := Page{Text: text}.Rewrite(claims)
 		if err != nil {
 			return
 		}
-		twice, err := Rewrite(once, claims)
+		twice, err := Page{Text: once}.Rewrite(claims)
 		require.NoError(t, err)
 		require.Equal(t, once, twice)
 	})
 }
 
-func TestCheckPageCatches(t *testing.T) {
+func TestCheckCatches(t *testing.T) {
 	t.Parallel()
 	sources := Sources{Tests: map[string]bool{"queue.TestA": true}, Claims: map[string][]string{"A1": {"queue.TestA"}}}
-	good := page(map[string]string{"A1": "`queue.TestA`"})
+	good := page(map[string]string{"A1": "`queue.TestA`"}).Text
 	for name, c := range map[string]struct {
-		page string
+		text string
 		want []string
 	}{
 		"nothing":                {good, nil},
 		"a missing requirement":  {strings.Replace(good, "| B46 |", "| x |", 1), []string{"B46 is missing"}},
 		"an unknown one":         {good + "| B47 | It holds | queue | nothing yet |\n", []string{"B47 is no requirement"}},
+		"one of another page":    {good + "| 7 | It holds | queue | nothing yet |\n", []string{"7 is no requirement"}},
 		"one listed twice":       {good + "| B46 | It holds | queue | nothing yet |\n", []string{"B46 is listed twice"}},
-		"a claim not on it":      {page(nil), []string{"cmd/gen"}},
-		"a test without a claim": {page(map[string]string{"A1": "`queue.TestA`", "A2": "`queue.TestA`"}), []string{"cmd/gen"}},
-		"a test that is not":     {page(map[string]string{"A1": "`queue.TestA`", "A2": "`queue.TestZ`"}), []string{"queue.TestZ, which does not exist", "cmd/gen"}},
+		"a claim not on it":      {page(nil).Text, []string{"cmd/gen"}},
+		"a test without a claim": {page(map[string]string{"A1": "`queue.TestA`", "A2": "`queue.TestA`"}).Text, []string{"cmd/gen"}},
+		"a test that is not":     {page(map[string]string{"A1": "`queue.TestA`", "A2": "`queue.TestZ`"}).Text, []string{"queue.TestZ, which does not exist", "cmd/gen"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			faults, err := CheckPage(c.page, sources)
+			p := page(nil)
+			p.Text = c.text
+			faults, err := p.Check(sources)
 			require.NoError(t, err)
 			require.Len(t, faults, len(c.want))
 			for i, want := range c.want {
@@ -173,6 +183,17 @@ func TestCheckPageCatches(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAPageMayAskForAReasonWhereThereIsNoTest(t *testing.T) {
+	t.Parallel()
+	p := Page{
+		Path: "docs/page.md", Kind: "case", IDs: []string{"1", "2", "3"}, Reasons: true,
+		Text: "| 1 | x | queue | `queue.TestA` |\n| 2 | x | queue | nothing yet: it is not built |\n| 3 | x | queue | nothing yet |\n",
+	}
+	faults, err := p.Check(Sources{Tests: map[string]bool{"queue.TestA": true}, Claims: map[string][]string{"1": {"queue.TestA"}}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"docs/page.md:3: 3 has neither a test nor a reason why"}, faults)
 }
 
 const module = "example.org/m"
@@ -213,8 +234,9 @@ func TestCheckResultsCatches(t *testing.T) {
 			t.Parallel()
 			results, err := ReadResults(strings.NewReader(c.log), module)
 			require.NoError(t, err)
-			faults, err := CheckResults(named, results)
+			faults, err := named.CheckResults(results)
 			require.NoError(t, err)
+			faults = append(faults, results.Skips()...)
 			if c.want == "" {
 				require.Empty(t, faults)
 				return
@@ -233,7 +255,7 @@ func TestAResultWithoutEventsIsAnError(t *testing.T) {
 
 func TestSummaryNamesWhatIsOpen(t *testing.T) {
 	t.Parallel()
-	line, err := Summary("| A1 | x | queue | `queue.TestA` |\n| A2 | x | queue | nothing yet |\n| A3 | x | queue | `queue.TestA`<br>still open: the half |\n| B1 | x | rein | nothing yet: why |\n")
+	line, err := Page{Kind: "requirement", Text: "| A1 | x | queue | `queue.TestA` |\n| A2 | x | queue | nothing yet |\n| A3 | x | queue | `queue.TestA`<br>still open: the half |\n| B1 | x | rein | nothing yet: why |\n"}.Summary()
 	require.NoError(t, err)
 	require.Equal(t, "1 of 4 requirements are shown by tests; in part: A3; nothing yet: A2 B1", line)
 }

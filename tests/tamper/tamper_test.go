@@ -163,8 +163,8 @@ func (l *landed) recomputed(t testing.TB, exchange func(evidence.Body) evidence.
 	return chain.Facts()
 }
 
-// A20, A35, A48: an end that is cut off, facts that are edited with the chain computed anew, and a signature of another key, with its
-// own name or the trusted one's, are each found.
+// A20, A35, A48, CASES 42: an end that is cut off, facts that are edited with the chain computed anew, and a signature of another
+// key, with its own name or the trusted one's, are each found.
 func TestACutEndAnEditedChainAndAnotherKeyAreFound(t *testing.T) {
 	t.Parallel()
 	l := land(t)

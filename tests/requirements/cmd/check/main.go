@@ -1,5 +1,5 @@
-// Command check compares docs/requirements.md with the tests and with the result that testlog kept. It prints every fault
-// and ends with 1 when there is one. Run it from the root of the repository, after all tests.
+// Command check compares docs/requirements.md and docs/cases.md with the tests and with the result that testlog kept. It prints
+// every fault and ends with 1 when there is one. Run it from the root of the repository, after all tests.
 //
 //	go run ./tests/requirements/cmd/check -results .stack/test.json
 package main
@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 
 	"golang.org/x/mod/modfile"
 
@@ -28,7 +29,7 @@ func run(path string) error {
 	if path == "" {
 		return errors.New("check: -results is missing")
 	}
-	page, err := os.ReadFile(requirements.PagePath)
+	pages, err := requirements.ReadPages(os.DirFS("."))
 	if err != nil {
 		return err
 	}
@@ -49,24 +50,28 @@ func run(path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	onPage, err := requirements.CheckPage(string(page), sources)
-	if err != nil {
-		return err
-	}
-	inRun, err := requirements.CheckResults(string(page), results)
-	if err != nil {
-		return err
-	}
-	if faults := append(onPage, inRun...); len(faults) > 0 {
-		for _, fault := range faults {
-			fmt.Fprintln(os.Stderr, fault)
+	faults := results.Skips()
+	var summaries []string
+	for _, page := range pages {
+		onPage, err := page.Check(sources)
+		if err != nil {
+			return err
 		}
-		return fmt.Errorf("%d faults between the requirements and the tests", len(faults))
+		inRun, err := page.CheckResults(results)
+		if err != nil {
+			return err
+		}
+		summary, err := page.Summary()
+		if err != nil {
+			return err
+		}
+		faults = append(append(faults, onPage...), inRun...)
+		summaries = append(summaries, summary)
 	}
-	summary, err := requirements.Summary(string(page))
-	if err != nil {
-		return err
+	if len(faults) > 0 {
+		fmt.Fprintln(os.Stderr, strings.Join(faults, "\n"))
+		return fmt.Errorf("%d faults between the pages and the tests", len(faults))
 	}
-	fmt.Println(summary)
+	fmt.Println(strings.Join(summaries, "\n"))
 	return nil
 }

@@ -1,5 +1,5 @@
-// Command gen writes the last column of docs/requirements.md from the comments in the tests. Run it from the root of the
-// repository.
+// Command gen writes the last column of docs/requirements.md and docs/cases.md from the comments in the tests. Run it from the
+// root of the repository.
 package main
 
 import (
@@ -21,23 +21,26 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	page, err := os.ReadFile(requirements.PagePath)
+	pages, err := requirements.ReadPages(os.DirFS("."))
 	if err != nil {
 		return err
 	}
-	current, err := requirements.Rewrite(string(page), sources.Claims)
-	if err != nil {
-		return err
-	}
-	if current != string(page) {
-		if err := os.WriteFile(requirements.PagePath, []byte(current), 0o644); err != nil {
+	for _, page := range pages {
+		current, err := page.Rewrite(sources.Claims)
+		if err != nil {
 			return err
 		}
+		if current != page.Text {
+			page.Text = current
+			if err := os.WriteFile(page.Path, []byte(current), 0o644); err != nil {
+				return err
+			}
+		}
+		summary, err := page.Summary()
+		if err != nil {
+			return err
+		}
+		fmt.Println(summary)
 	}
-	summary, err := requirements.Summary(current)
-	if err != nil {
-		return err
-	}
-	fmt.Println(summary)
 	return nil
 }
