@@ -76,8 +76,8 @@ type held struct {
 	epoch int64
 }
 
-// A16, A25, A36, A37, A38, A40, A41, A44: whatever fails, whenever, no run is lost or done twice, no lease has two holders, nothing lands that does
-// not own its run, and nothing is left.
+// A16, A25, A36, A37, A38, A40, A41, A44, CASES 2, 15, 16: whatever fails, whenever, no run is lost or done twice, no lease has two
+// holders, nothing lands that does not own its run, and nothing is left.
 func TestNoFaultLosesDoublesOrLeaksAnything(t *testing.T) {
 	s := begin(t, stack.Load(t))
 	lasts, faults := duration(t), s.list()
