@@ -1,7 +1,7 @@
 # The whole project runs with these targets. Those that need the local stack (Postgres, a Docker engine, Vault, git servers) start it
 # and stop it again if it was not running; KEEP=1 leaves it running. As root, on Debian: what is missing is installed.
 
-.PHONY: help demo test check build bench fuzz soak up down status
+.PHONY: help demo test check build bench fuzz soak mutants up down status
 .DEFAULT_GOAL := help
 
 # The tools, by version.
@@ -42,6 +42,9 @@ fuzz: ## every fuzzer, FUZZTIME each (default 120s)
 soak: ## workers under random faults, judged by models: DURATION (10m), SEED (random), FAULTS (all), FOLDER for the record
 	@$(STACK) with env SOAK_DURATION=$(DURATION) SOAK_SEED=$(SEED) SOAK_FAULTS='$(FAULTS)' SOAK_FOLDER='$(FOLDER)' \
 		go test ./tests/robustness -run TestNoFaultLosesDoublesOrLeaksAnything -count=1 -v -timeout 12h
+
+mutants: ## faults put into the code one by one, each of which a test must find and name: MUTANT=name for one
+	@$(STACK) with go run ./tests/mutants/cmd/mutants $(MUTANT)
 
 up: ## start the local stack
 	@$(STACK) up

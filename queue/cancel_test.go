@@ -166,7 +166,7 @@ func TestTokensWhoseHolderIsGoneAreListedUntilTheyAreRevoked(t *testing.T) {
 
 func TestFenceIsDueOnceItsRetentionHasPassed(t *testing.T) {
 	t.Parallel()
-	s := newStore(t)
+	s := newStore(t, func(c *queue.Config) { c.FenceRetention = 48 * time.Hour })
 	run := emit(t, s, request("fence"))
 	lease := claim(t, s, run)
 	require.NoError(t, lease.RecordFence(t.Context(), "refs/harness/fence/"+run.ID, commitOf("f")))
@@ -180,6 +180,9 @@ func TestFenceIsDueOnceItsRetentionHasPassed(t *testing.T) {
 	due, err := s.DueFences(t.Context(), 10)
 	require.NoError(t, err)
 	require.Empty(t, due)
+	require.True(t, scalar[bool](t, s, `
+		SELECT f.due_at >= r.finished_at + interval '48 hours' FROM run_fence f JOIN ops_run r ON r.id = f.run_id`),
+		"a fence stays for its whole retention")
 	sql(t, s, `UPDATE run_fence SET due_at = now() - interval '1 second'`)
 	due, err = s.DueFences(t.Context(), 10)
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -59,37 +60,65 @@ func TestEpochRisesWithEveryClaim(t *testing.T) {
 	require.NoError(t, third.Stage(t.Context(), evidence.StageResolve))
 }
 
-// A16, A37, CASES 2
+// A16, A37, CASES 2: whoever has the lease by now, also the same process in a later epoch.
 func TestForeignAndStaleWritesChangeNothing(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	run := emit(t, s, request("stale"))
-	stale := claim(t, s, run)
-	expire(t, s)
-	lease, err := s.Claim(t.Context(), run.ID, claimant("w2"))
-	require.NoError(t, err)
-	start(t, t.Context(), lease)
-	before, err := s.Run(t.Context(), run.ID)
-	require.NoError(t, err)
-	for name, write := range map[string]func() error{
-		"start":   func() error { return stale.Start(t.Context()) },
-		"stage":   func() error { return stale.Stage(t.Context(), evidence.StageSession) },
-		"check":   func() error { return stale.Check(t.Context()) },
-		"fence":   func() error { return stale.RecordFence(t.Context(), "refs/harness/fence/x", commitOf("f")) },
-		"intent":  func() error { return stale.SaveIntent(t.Context(), intentOf(run)) },
-		"log":     func() error { return stale.AppendLog(t.Context(), []byte("x")) },
-		"release": func() error { return stale.Release(t.Context()) },
-		"defer":   func() error { return stale.Defer(t.Context(), queue.Deferral{Effect: evidence.EffectUnknown}) },
-		"close": func() error {
-			return stale.Close(t.Context(), failed(evidence.EffectNotDispatched, evidence.CodeSessionFailed))
-		},
-	} {
-		require.ErrorIs(t, write(), queue.ErrLeaseLost, name)
+	for _, next := range []string{"w1", "w2"} {
+		run := emit(t, s, request("stale-"+next))
+		stale := claim(t, s, run)
+		expire(t, s)
+		lease, err := s.Claim(t.Context(), run.ID, claimant(next))
+		require.NoError(t, err)
+		start(t, t.Context(), lease)
+		before, err := s.Run(t.Context(), run.ID)
+		require.NoError(t, err)
+		for name, write := range map[string]func() error{
+			"start":   func() error { return stale.Start(t.Context()) },
+			"stage":   func() error { return stale.Stage(t.Context(), evidence.StageSession) },
+			"check":   func() error { return stale.Check(t.Context()) },
+			"fence":   func() error { return stale.RecordFence(t.Context(), "refs/harness/fence/x", commitOf("f")) },
+			"intent":  func() error { return stale.SaveIntent(t.Context(), intentOf(run)) },
+			"log":     func() error { return stale.AppendLog(t.Context(), []byte("x")) },
+			"release": func() error { return stale.Release(t.Context()) },
+			"defer":   func() error { return stale.Defer(t.Context(), queue.Deferral{Effect: evidence.EffectUnknown}) },
+			"close": func() error {
+				return stale.Close(t.Context(), failed(evidence.EffectNotDispatched, evidence.CodeSessionFailed))
+			},
+		} {
+			require.ErrorIs(t, write(), queue.ErrLeaseLost, "%s of a lease that was taken over changes nothing", name)
+		}
+		after, err := s.Run(t.Context(), run.ID)
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+		require.NoError(t, lease.Check(t.Context()))
 	}
+}
+
+// A16, A37: a write that comes while another process takes the run over waits until that is decided.
+func TestAWriteThatMeetsATakeoverIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	run := emit(t, s, request("met"))
+	stale := claim(t, s, run)
+	takeover, err := s.Pool().Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = takeover.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = takeover.Exec(t.Context(), `UPDATE ops_run SET lease_epoch = lease_epoch + 1, lease_owner = 'w2/n1' WHERE id = $1`, run.ID)
+	require.NoError(t, err)
+	wrote := make(chan error, 1)
+	go func() { wrote <- stale.Stage(t.Context(), evidence.StageSession) }()
+	require.Eventually(t, func() bool {
+		var waits bool
+		err := s.Pool().QueryRow(t.Context(), `
+			SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits)
+		return err == nil && waits
+	}, 3*time.Second, 10*time.Millisecond)
+	require.NoError(t, takeover.Commit(t.Context()))
+	require.ErrorIs(t, <-wrote, queue.ErrLeaseLost, "a write that met a takeover has seen it")
 	after, err := s.Run(t.Context(), run.ID)
 	require.NoError(t, err)
-	require.Equal(t, before, after)
-	require.NoError(t, lease.Check(t.Context()))
+	require.Equal(t, evidence.StageClaim, after.Stage)
 }
 
 // A16, CASES 9

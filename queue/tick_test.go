@@ -59,6 +59,20 @@ func TestTickDispatchesWhatHasNoLiveJob(t *testing.T) {
 	_ = claimable
 }
 
+// CASES 2, 4: a job that ended well has said nothing about its run, whether it was to claim it or to settle it.
+func TestACompletedJobDoesNotMeanThatItsRunIsOver(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	emit(t, s, request("unclaimed"))
+	lease := claim(t, s, emit(t, s, request("unsettled")))
+	start(t, t.Context(), lease)
+	expire(t, s)
+	for _, want := range []queue.Ticked{{Reconciles: 1}, {Runs: 1, Reconciles: 1}, {Runs: 1, Reconciles: 1}} {
+		require.Equal(t, want, tick(t, s), "only the run's own row says that a run is over")
+		sql(t, s, `UPDATE river_job SET state = 'completed', finalized_at = now() WHERE finalized_at IS NULL`)
+	}
+}
+
 func TestTickLeavesRunsWhoseRefIsLockedAndFindsThoseThatAreLate(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

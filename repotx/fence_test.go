@@ -112,6 +112,23 @@ func create(t *testing.T, r *Remote, f Fence, recorded ...string) []string {
 	return recorded
 }
 
+// A36, A37: no two leases share a fence, also of one process: that of an earlier epoch is in a later one's way, and stays as it is.
+func TestOpenFenceOfAnEarlierEpochIsNotAdopted(t *testing.T) {
+	t.Parallel()
+	for _, owner := range []string{"worker-1/a", "worker-2/b"} {
+		repo := project(t)
+		remote := repo.remote(newStore(t))
+		first, err := NewFence(FenceID{Run: "run-1", Epoch: 1, Owner: "worker-1/a"}, repo.head)
+		require.NoError(t, err)
+		create(t, remote, first)
+		next, err := NewFence(FenceID{Run: "run-1", Epoch: 2, Owner: owner}, repo.head)
+		require.NoError(t, err)
+		err = remote.CreateFence(context.Background(), next)
+		require.Equal(t, evidence.CodeFenceConflict, evidence.CodeOf(err), "the open fence of an earlier epoch is never adopted: %s", owner)
+		require.Equal(t, first.Value, repo.ref("refs/harness/fence/run-1"))
+	}
+}
+
 // A36: an epoch that only publishes moves the fence to its own value; the intent of the epoch before is void from then on.
 func TestMovedFenceVoidsTheEarlierEpoch(t *testing.T) {
 	t.Parallel()

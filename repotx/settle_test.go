@@ -368,6 +368,6 @@ func publishHalf(t *testing.T, repo *remoteRepo, tx *transaction, ref string) {
 	repo.hook("reference-transaction", `test "$1" = prepared && rm -f "$GIT_DIR/`+ref+`.lock"; exit 0`)
 	require.False(t, tx.publish(t).Complete())
 	repo.unhook("reference-transaction")
-	require.Equal(t, tx.intent.Commit, repo.ref("refs/harness/fence/run-1"))
+	require.Equal(t, tx.intent.Commit, repo.ref("refs/harness/fence/run-1"), "the fence moves before the branch")
 	require.Equal(t, tx.intent.Old, repo.ref(ref))
 }

@@ -1,8 +1,6 @@
 package lease_test
 
 import (
-	"bytes"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/tests/deployment"
-	"github.com/rein-aharness/harness/tests/stack"
 )
 
 // A25, A38, A40: a worker that is stopped in the session for longer than its lease finds it lost when it goes on, and asks nothing of
@@ -96,30 +93,15 @@ type slowRoad struct {
 
 func (s *scene) slowRoad(t *testing.T) *slowRoad {
 	t.Helper()
-	git := stack.GitHandler(s.Stack.Git.Root, stack.Auth{
-		Username: s.Stack.Git.Username, Password: s.Stack.Secret(t, s.Stack.Git.PasswordFile),
-	})
 	r := &slowRoad{held: make(chan struct{}), proceed: make(chan struct{}), answer: make(chan string, 1)}
 	var once sync.Once
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		req.Body = io.NopCloser(bytes.NewReader(body))
-		if !bytes.Contains(body, []byte(" "+main)) || !strings.HasSuffix(req.URL.Path, "/git-receive-pack") {
-			git.ServeHTTP(w, req)
-			return
-		}
+	r.url = s.road(t, func(git http.Handler, _ http.ResponseWriter, req *http.Request, _ []byte) {
 		once.Do(func() { close(r.held) })
 		<-r.proceed
 		answer := httptest.NewRecorder()
 		git.ServeHTTP(answer, req.WithContext(t.Context()))
 		r.answer <- answer.Body.String()
-	}))
-	t.Cleanup(server.Close)
-	r.url = server.URL
+	})
 	return r
 }
 
