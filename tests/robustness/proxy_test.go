@@ -59,7 +59,7 @@ func (s *soak) configure(name string) string {
 	database.RawQuery = query.Encode()
 	require.NoError(s.t, os.WriteFile(filepath.Join(s.Dir, "disturbed.url"), []byte(database.String()), 0o600))
 	vault := s.Stack.Vault.Address
-	return s.Configure(s.t, name, "database.url", "disturbed.url", vault, s.proxies[1].through(vault))
+	return s.Configure(s.t, name, "database.url", "disturbed.url", "drain_seconds: 30", "drain_seconds: 90", vault, s.proxies[1].through(vault))
 }
 
 // disturbed is how connections to the database that faults may end call themselves.

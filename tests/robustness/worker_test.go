@@ -163,7 +163,7 @@ func (w *worker) stop(ctx context.Context, d time.Duration) error {
 }
 
 // drainWithin is longer than the workers' drain limit and what may come after it, a minute of closing.
-const drainWithin = 2 * time.Minute
+const drainWithin = 3 * time.Minute
 
 // drain asks the process to end, and waits until it has.
 func (w *worker) drain(ctx context.Context) error {
