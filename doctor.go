@@ -144,14 +144,14 @@ func (h *Harness) examineProfiles(ctx context.Context) []Check {
 	var checks []Check
 	for _, p := range published {
 		state, reason, err := h.profiles.Standing(ctx, h.config.Engine.Name, p.Ref.Digest, h.now())
-		c := Check{Name: "profile " + p.Ref.Revision(), OK: err == nil && state == profiles.StateReady, Detail: string(state) + ": " + reason}
+		c := Check{Name: "profile " + p.Ref.Revision(), OK: err == nil, Detail: string(state) + ": " + reason}
 		switch {
 		case err != nil:
 			c.Detail, c.Mend = evidence.Clean(err.Error(), 1024), "see the database's log"
 		case state == profiles.StateUnverified:
-			c.Mend = "run `harness profiles check " + p.Ref.Revision() + " --repository URL`"
-		case state != profiles.StateReady:
-			c.Mend = "an operator has set this; `harness profiles enable` takes it back"
+			c.OK, c.Mend = false, "run `harness profiles check "+p.Ref.Revision()+" --repository URL`, or `harness profiles disable` if it is not to be used any more"
+		case state != profiles.StateReady && state != profiles.StateDisabled: // a disabled one is out of use, as somebody wants it
+			c.OK, c.Mend = false, "an operator has set this; `harness profiles enable` takes it back"
 		}
 		checks = append(checks, c)
 	}

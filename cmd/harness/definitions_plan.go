@@ -26,7 +26,7 @@ Example:
 }
 
 func (c definitionsPauseCmd) Run(ctx context.Context, a *app) error {
-	operator, err := c.name(a.streams)
+	operator, err := c.decides(a.streams, c.Reason)
 	if err != nil {
 		return err
 	}

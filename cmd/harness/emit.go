@@ -160,8 +160,10 @@ func (a *app) preview(ctx context.Context, h *harness.Harness, request queue.Req
 }
 
 func (a *app) printPreview(view preview) error {
+	if err := a.printf("nothing was emitted; a run would be pinned to\n"); err != nil {
+		return err
+	}
 	t := newTable(a.out)
-	t.row("nothing was emitted; a run would be pinned to", "")
 	for _, pin := range pinRows(view.Pins) {
 		t.field(pin[0], pin[1])
 	}

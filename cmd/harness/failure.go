@@ -182,7 +182,7 @@ func adviceFor(code evidence.Code) string {
 	case evidence.CodeCredentialFailed, evidence.CodeRevocationFailed:
 		return "harness doctor checks the way to Vault and its routes"
 	case evidence.CodeBaselineMoved:
-		return "harness runs retry RUN emits a successor, on the base ref as it is now"
+		return "harness runs retry RUN emits a successor, on the base ref as it is now; a target ref that exists already needs another name first"
 	case evidence.CodePathNotGranted, evidence.CodePathProtected:
 		return "correct what the session does, or grant the path in definition, profile and .harness.yaml"
 	default:

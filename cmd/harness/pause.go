@@ -22,7 +22,7 @@ Example:
 }
 
 func (c pauseCmd) Run(ctx context.Context, a *app) error {
-	operator, err := c.name(a.streams)
+	operator, err := c.decides(a.streams, c.Reason)
 	if err != nil {
 		return err
 	}

@@ -218,6 +218,9 @@ func readinessOf(r profiles.Readiness) readinessView {
 }
 
 func (c profilesCheckCmd) Run(ctx context.Context, a *app) error {
+	if c.Valid <= 0 || c.Valid > profiles.MaxReadiness {
+		return misuse("--valid: must be more than 0 and at most %s", profiles.MaxReadiness)
+	}
 	return a.with(ctx, harness.Options{Vault: true, Engine: true}, func(h *harness.Harness) error {
 		ref, err := c.find(ctx, h)
 		if err != nil {

@@ -18,7 +18,7 @@ type markFlags struct {
 func (f markFlags) mark(ctx context.Context, a *app, verdict string,
 	say func(store *profiles.Store, digest, reason, operator string) error,
 ) error {
-	operator, err := f.name(a.streams)
+	operator, err := f.decides(a.streams, f.Reason)
 	if err != nil {
 		return err
 	}

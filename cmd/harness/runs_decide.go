@@ -57,7 +57,7 @@ Example:
 }
 
 func (c runsCancelCmd) Run(ctx context.Context, a *app) error {
-	operator, err := c.name(a.streams)
+	operator, err := c.decides(a.streams, c.Reason)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ Example:
 }
 
 func (c runsSettleCmd) Run(ctx context.Context, a *app) error {
-	operator, err := c.name(a.streams)
+	operator, err := c.decides(a.streams, c.Reason)
 	if err != nil {
 		return err
 	}

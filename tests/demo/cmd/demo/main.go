@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// demo is one run of the demonstration, in a folder of its own that it removes.
+// demo is one run of the demonstration, in a folder of its own that it removes, unless KEEP=1 leaves it for as long as the stack.
 type demo struct {
 	stack  *stack.State
 	dir    string // configuration, profile, definitions
@@ -36,16 +36,19 @@ type demo struct {
 	repo   string // the bare repository on disk
 	url    string
 	key    string // the trigger key of this demonstration's occasion
+	keep   bool
 	step   int
 }
 
 func run(ctx context.Context) (err error) {
 	began := time.Now()
-	d := &demo{key: "demo-" + began.UTC().Format("20060102T150405Z")}
+	d := &demo{key: "demo-" + began.UTC().Format("20060102T150405Z"), keep: os.Getenv("KEEP") == "1"}
 	if err := d.prepare(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(d.dir), os.RemoveAll(d.repo)) }()
+	if !d.keep {
+		defer func() { err = errors.Join(err, os.RemoveAll(d.dir), os.RemoveAll(d.repo)) }()
+	}
 	for _, part := range []struct {
 		title string
 		do    func(context.Context) error
@@ -60,6 +63,10 @@ func run(ctx context.Context) (err error) {
 	}
 	fmt.Printf("\nDone in %s. The chain held: one commit, evidence that verifies, no second commit, nothing outside the grant.\n",
 		time.Since(began).Round(100*time.Millisecond))
+	if d.keep {
+		fmt.Printf("\nAll of it is kept until make down. To go on with it:\n\n   export HARNESS_CONFIG=%s PATH=%s:$PATH\n   harness runs list\n",
+			filepath.Join(d.dir, "harness.yaml"), d.dir)
+	}
 	return nil
 }
 
@@ -81,7 +88,11 @@ func (d *demo) prepare(ctx context.Context) error {
 	if d.stack, err = stack.Read(folder); err != nil {
 		return err
 	}
-	if d.dir, err = os.MkdirTemp("", "harness-demo-"); err != nil {
+	parent := "" // the system's
+	if d.keep {
+		parent = d.stack.Data // goes with the stack
+	}
+	if d.dir, err = os.MkdirTemp(parent, "harness-demo-"); err != nil {
 		return err
 	}
 	d.binary = filepath.Join(d.dir, "harness")
