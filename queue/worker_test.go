@@ -174,7 +174,9 @@ func TestASettlingThatFailsIsTriedAgainOnceItsLeaseHasExpired(t *testing.T) {
 // CASES 10
 func TestDrainingWorkerClaimsNothingAndKeepsItsLeases(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, short)
+	s := newStore(t, func(c *queue.Config) {
+		c.TTL, c.Beat, c.Margin = 3*time.Second, 300*time.Millisecond, 300*time.Millisecond
+	})
 	begun, finish := make(chan string, 2), make(chan struct{})
 	stop := serve(t, s, handler{execute: func(ctx context.Context, l *queue.Lease) error {
 		begun <- l.Run().ID
@@ -190,7 +192,7 @@ func TestDrainingWorkerClaimsNothingAndKeepsItsLeases(t *testing.T) {
 	go func() { stop(); close(stopped) }()
 	time.Sleep(300 * time.Millisecond)
 	late := emit(t, s, request("too-late"))
-	time.Sleep(2 * time.Second) // two TTLs
+	time.Sleep(4 * time.Second) // more than a TTL
 	close(finish)
 	<-stopped
 	require.Equal(t, evidence.StateCompleted, await(t, s, run.ID, evidence.StateCompleted, evidence.StateFailed).State)

@@ -22,15 +22,17 @@ Example:
 }
 
 func (c runsWaitCmd) Run(ctx context.Context, a *app) error {
-	if c.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
-		defer cancel()
-	}
 	return a.with(ctx, harness.Options{}, func(h *harness.Harness) error {
 		run, err := h.Store().Run(ctx, c.RunID)
 		if err != nil {
 			return err
+		}
+		// The time is for the run, not for finding it.
+		ctx := ctx
+		if c.Timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, c.Timeout)
+			defer cancel()
 		}
 		if run, err = a.wait(ctx, h, run); err != nil {
 			return err
