@@ -1,7 +1,7 @@
 # The whole project runs with these targets. Those that need the local stack (Postgres, a Docker engine, Vault, git servers) start it
 # and stop it again if it was not running; KEEP=1 leaves it running. As root, on Debian: what is missing is installed.
 
-.PHONY: help demo test check build bench fuzz soak mutants up down status
+.PHONY: help demo test check build bench fuzz soak faults mutants up down status
 .DEFAULT_GOAL := help
 
 # The tools, by version.
@@ -11,6 +11,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 STACK := go run ./tests/stack/cmd/stack
 FUZZTIME ?= 120s
 DURATION ?= 10m
+RESULTS ?= $(CURDIR)/bin/faults.jsonl
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
@@ -42,6 +43,9 @@ fuzz: ## every fuzzer, FUZZTIME each (default 120s)
 soak: ## workers under random faults, judged by models: DURATION (10m), SEED (random), FAULTS (all), FOLDER for the record
 	@$(STACK) with env SOAK_DURATION=$(DURATION) SOAK_SEED=$(SEED) SOAK_FAULTS='$(FAULTS)' SOAK_FOLDER='$(FOLDER)' \
 		go test ./tests/robustness -run TestNoFaultLosesDoublesOrLeaksAnything -count=1 -v -timeout 12h
+
+faults: ## every fault at every boundary of a run, and docs/faults.md from it; goes on where it was stopped: RESULTS (bin/faults.jsonl)
+	@$(STACK) with ./tests/faults/run $(RESULTS)
 
 mutants: ## faults put into the code one by one, each of which a test must find and name: MUTANT=name for one
 	@$(STACK) with go run ./tests/mutants/cmd/mutants $(MUTANT)

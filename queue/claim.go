@@ -44,6 +44,9 @@ func (c Claimant) validate() error {
 // Errors: ErrNotFound, ErrNotClaimable, ErrRefLocked, ErrRepositoryBusy, ErrPaused, ErrDatabaseReplaced. Any other is one of the database, and the run
 // is left as it was or expires.
 func (s *Store) Claim(ctx context.Context, run string, c Claimant) (*Lease, error) {
+	if err := failpoint.Hit(failpoint.ClaimBefore); err != nil {
+		return nil, fmt.Errorf("claim run %s: %w", run, err)
+	}
 	lease, err := s.acquire(ctx, run, c, acquisition{kind: kindRun}, func(tx pgx.Tx, r Run) error {
 		queue := c.Queue
 		if queue == "" {
@@ -60,7 +63,7 @@ func (s *Store) Claim(ctx context.Context, run string, c Claimant) (*Lease, erro
 	if err != nil {
 		return nil, fmt.Errorf("claim run %s: %w", run, err)
 	}
-	return lease, nil
+	return lease, failpoint.Hit(failpoint.ClaimAfter)
 }
 
 // TakeOver takes the lease of a run that has to be settled: cancelled, started and left behind, waiting for the remote and due, or

@@ -3,6 +3,8 @@
 package failpoint
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,7 +13,7 @@ import (
 
 func TestActionsAreReadStrictly(t *testing.T) {
 	t.Parallel()
-	for _, setting := range []string{"accept.before_send", "=kill", "a=", "a=explode", "a=sleep:soon", "a=kill,"} {
+	for _, setting := range []string{"accept.before_send", "=kill", "a=", "a=explode", "a=sleep:soon", "a=kill,", "a=hold:"} {
 		_, err := parse(setting)
 		require.Error(t, err, setting)
 	}
@@ -22,6 +24,21 @@ func TestActionsAreReadStrictly(t *testing.T) {
 	before := time.Now()
 	require.NoError(t, points["b"]())
 	require.GreaterOrEqual(t, time.Since(before), time.Millisecond)
+}
+
+func TestAHeldPointGoesOnWhenItsFileIsRemovedAndHoldsOnce(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "held")
+	points, err := parse("a=hold:" + file)
+	require.NoError(t, err)
+	passed := make(chan error, 1)
+	go func() { passed <- points["a"]() }()
+	require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, 5*time.Second, time.Millisecond)
+	require.Empty(t, passed)
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, <-passed)
+	require.NoError(t, points["a"]())
+	require.NoFileExists(t, file)
 }
 
 func TestAPointThatIsNotArmedDoesNothing(t *testing.T) {

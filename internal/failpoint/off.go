@@ -7,7 +7,9 @@ type Point uint8
 
 // The points inside a stage. Those around a stage go by its name.
 const (
-	PreflightStarted   Point = iota // the start is committed, nothing has been asked of Vault or the remote
+	ClaimBefore        Point = iota // the job is at hand, the lease is not taken
+	ClaimAfter                      // the lease is taken, nobody renews it yet
+	PreflightStarted                // the start is committed, nothing has been asked of Vault or the remote
 	AcceptBeforeIntent              // the commit is built and checked, the intent is not stored
 	AcceptAfterIntent               // the intent is stored, nothing was sent
 	AcceptBeforeSend                // the lease was checked for the last time

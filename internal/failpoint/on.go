@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,6 +21,8 @@ type Point string
 
 // The points inside a stage. Those around a stage go by its name.
 const (
+	ClaimBefore        Point = "claim.before"
+	ClaimAfter         Point = "claim.after"
 	PreflightStarted   Point = "preflight.started"
 	AcceptBeforeIntent Point = "accept.before_intent"
 	AcceptAfterIntent  Point = "accept.after_intent"
@@ -30,7 +33,8 @@ const (
 	CloseAfter         Point = "close.after"
 )
 
-// Environment arms points: "name=action,…". An action is kill (SIGKILL to this process), stop (SIGSTOP), sleep:<duration> or error.
+// Environment arms points: "name=action,…". An action is kill (SIGKILL to this process), stop (SIGSTOP), sleep:<duration>, error, or
+// hold:<file>, which holds the first who reaches the point: it makes the file and goes on when somebody has removed it.
 // It is read once, when the first point is reached; what cannot be read ends the process.
 const Environment = "HARNESS_FAILPOINTS"
 
@@ -71,6 +75,9 @@ func parseAction(what string) (action, error) {
 		d, err := time.ParseDuration(length)
 		return func() error { time.Sleep(d); return nil }, err
 	}
+	if name, found := strings.CutPrefix(what, "hold:"); found && name != "" {
+		return holdFirst(name), nil
+	}
 	switch what {
 	case "kill":
 		return func() error { return signal(syscall.SIGKILL) }, nil
@@ -80,6 +87,27 @@ func parseAction(what string) (action, error) {
 		return func() error { return ErrArmed }, nil
 	}
 	return nil, fmt.Errorf("%q is no action", what)
+}
+
+// holdPoll is how often one who is held looks whether to go on.
+const holdPoll = 5 * time.Millisecond
+
+func holdFirst(name string) action {
+	var reached atomic.Bool
+	return func() error {
+		if reached.Swap(true) {
+			return nil
+		}
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			return err
+		}
+		for {
+			if _, err := os.Stat(name); err != nil {
+				return nil // it was removed, with its folder perhaps
+			}
+			time.Sleep(holdPoll)
+		}
+	}
 }
 
 // signal is taken by this very thread before it goes on, so that nothing after the point runs before it has its effect.

@@ -18,8 +18,9 @@ import (
 
 // WorkerSettings of a worker process that tests vary.
 type WorkerSettings struct {
-	Failpoints  string // arms points of a build that has them; otherwise the worker is the released binary
-	DatabaseURL string // another way to the deployment's database
+	Failpoints  string   // arms points of a build that has them; otherwise the worker is the released binary
+	DatabaseURL string   // another way to the deployment's database
+	Config      []string // pairs of what the deployment's file says and what this worker's is to say
 	Arguments   []string
 	Environment []string // added to the test's own
 }
@@ -39,7 +40,7 @@ func (d *Deployment) Worker(t testing.TB, name string, s WorkerSettings) *Proces
 	if s.Failpoints != "" {
 		binary = FailpointBinary(t)
 	}
-	arguments := append([]string{"worker", "--config", d.configure(t, name, s.DatabaseURL)}, s.Arguments...)
+	arguments := append([]string{"worker", "--config", d.configure(t, name, s.DatabaseURL, s.Config...)}, s.Arguments...)
 	return start(t, name, binary, append([]string{"HARNESS_FAILPOINTS=" + s.Failpoints}, s.Environment...), arguments...)
 }
 
@@ -67,12 +68,12 @@ func (d *Deployment) Command(t testing.TB, arguments ...string) (stdout string, 
 }
 
 // configure writes the configuration of one worker, with possibly a database address of its own.
-func (d *Deployment) configure(t testing.TB, name, url string) string {
+func (d *Deployment) configure(t testing.TB, name, url string, pairs ...string) string {
 	t.Helper()
 	if url == "" {
-		return d.Configure(t, name)
+		return d.Configure(t, name, pairs...)
 	}
-	return d.Configure(t, name, "database.url", filepath.Base(d.write(t, name+".url", url)))
+	return d.Configure(t, name, append(pairs, "database.url", filepath.Base(d.write(t, name+".url", url)))...)
 }
 
 // Configure writes the configuration of one worker: a name and a cache of its own, and whatever else is given as pairs of what the

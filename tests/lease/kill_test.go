@@ -61,7 +61,7 @@ func TestARunWhoseWorkerIsKilledBetweenTwoStepsEndsRight(t *testing.T) {
 		confirmed = "confirmed" // the commit is on the branch
 	)
 	for point, end := range map[string]string{
-		"resolve.before": again, "admit.before": again, "preflight.before": again,
+		"claim.before": again, "claim.after": again, "resolve.before": again, "admit.before": again, "preflight.before": again,
 		"preflight.started": settled, "sandbox.before": settled, "session.before": settled, "capture.before": settled,
 		"teardown.before": settled, "accept.before": settled, "accept.before_intent": settled, "accept.after_intent": settled,
 		"accept.before_send": settled,

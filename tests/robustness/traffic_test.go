@@ -61,7 +61,7 @@ func (s *soak) openTraffic() {
 			repo.Git(s.t, "update-ref", branch(i), repo.Baseline)
 		}
 		require.NoError(s.t, history.Watch(repo.Dir))
-		repo.HTTPURL = s.proxies[2].through(repo.HTTPURL)
+		repo.HTTPURL = s.proxies[2].Through(s.t, repo.HTTPURL)
 		s.repos = append(s.repos, repo)
 	}
 	config, err := harness.ReadConfig(s.configure(s.prefix + "-traffic"))

@@ -1,0 +1,54 @@
+package faults_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+)
+
+// gitServer serves git, and does to the next push of the branch what it was told to.
+type gitServer struct {
+	git  http.Handler
+	next atomic.Pointer[http.HandlerFunc]
+}
+
+func (g *gitServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasSuffix(r.URL.Path, "/git-receive-pack") || r.Method != http.MethodPost {
+		g.git.ServeHTTP(w, r)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if bytes.Contains(body, []byte(" "+main)) {
+		if do := g.next.Swap(nil); do != nil {
+			(*do)(w, r)
+			return
+		}
+	}
+	g.git.ServeHTTP(w, r)
+}
+
+// answerNothing has the next push not applied, and answered by success and nothing.
+func (g *gitServer) answerNothing() {
+	g.then(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-git-receive-pack-result")
+		w.WriteHeader(http.StatusOK)
+	})
+}
+
+// loseAnswer has the next push applied, and its connection ended without an answer.
+func (g *gitServer) loseAnswer() {
+	g.then(func(w http.ResponseWriter, r *http.Request) {
+		g.git.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	})
+}
+
+func (g *gitServer) then(do http.HandlerFunc) { g.next.Store(&do) }
