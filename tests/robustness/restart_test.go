@@ -28,6 +28,8 @@ func TestRestartsLoseNothingAndARollingOneFailsNoRun(t *testing.T) {
 		for _, part := range []stack.Part{stack.PartPostgres, stack.PartDocker} {
 			s.breaks(true)
 			s.Stack.Restart(t, part)
+			s.db.Reset()                             // its idle connections are to the server that ended
+			require.True(t, pause(ctx, time.Second)) // what was asked before is answered
 			s.breaks(false)
 			s.count(string(part) + " restarted")
 			require.True(t, pause(ctx, 2*settled))
