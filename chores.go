@@ -80,7 +80,7 @@ func (h *Harness) reapTokens(ctx context.Context) error {
 // know is another deployment's, or of no run and at its end within minutes. Where the worker may not list accessors, tokens that were
 // lost end at their explicit maximum. (A30)
 func (h *Harness) sweepTokens(ctx context.Context) error {
-	_, err := h.vault.Sweep(ctx, h.now(), func(ctx context.Context, found credential.Found) (needed bool, err error) {
+	_, err := h.vault.Sweep(ctx, h.store.Now(), func(ctx context.Context, found credential.Found) (needed bool, err error) {
 		epoch, err := strconv.ParseInt(found.Epoch, 10, 64)
 		if err != nil {
 			return true, fmt.Errorf("the epoch of a token of run %s: %w", found.Run, err)

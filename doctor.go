@@ -143,7 +143,7 @@ func (h *Harness) examineProfiles(ctx context.Context) []Check {
 	}
 	var checks []Check
 	for _, p := range published {
-		state, reason, err := h.profiles.Standing(ctx, h.config.Engine.Name, p.Ref.Digest, h.now())
+		state, reason, err := h.profiles.Standing(ctx, h.config.Engine.Name, p.Ref.Digest, h.store.Now())
 		c := Check{Name: "profile " + p.Ref.Revision(), OK: err == nil, Detail: string(state) + ": " + reason}
 		switch {
 		case err != nil:

@@ -64,7 +64,7 @@ func (h *Harness) Preview(ctx context.Context, r queue.Request) (Preview, error)
 	if err != nil {
 		return Preview{}, err
 	}
-	state, reason, err := h.profiles.Standing(ctx, h.config.Engine.Name, ref.Digest, h.now())
+	state, reason, err := h.profiles.Standing(ctx, h.config.Engine.Name, ref.Digest, h.store.Now())
 	if err != nil {
 		return Preview{}, err
 	}

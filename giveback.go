@@ -31,7 +31,7 @@ func (h *Harness) revokeToken(ctx context.Context, token credential.Token) error
 // sweepSandboxes removes a run's sandboxes of the epochs that are over from this worker's engine. Without an error none of them is
 // left there. (A25, A26)
 func (h *Harness) sweepSandboxes(ctx context.Context, run string, over func(epoch int64) bool) error {
-	_, err := h.venue.Janitor(ctx, h.now(), func(l sandbox.Labels) (bool, error) {
+	_, err := h.venue.Janitor(ctx, h.store.Now(), func(l sandbox.Labels) (bool, error) {
 		return l.Run == run && over(l.Epoch), nil
 	})
 	if err != nil {

@@ -21,7 +21,6 @@ import (
 type Harness struct {
 	config   Config
 	log      *slog.Logger
-	now      func() time.Time
 	watch    func(Progress)
 	nonce    string
 	store    *queue.Store
@@ -41,8 +40,6 @@ type Options struct {
 	Logger *slog.Logger
 	// Watch is told of each stage as it begins and ends, from several goroutines. Default: nobody.
 	Watch func(Progress)
-	// Now is the clock for what is recorded. Default: time.Now. Leases go by the database's.
-	Now func() time.Time
 }
 
 // Progress is one step of a run as it happens.
@@ -80,15 +77,12 @@ func Open(ctx context.Context, config Config, options Options) (*Harness, error)
 
 // prepare fills in what options leave out, and gives the process its nonce.
 func (h *Harness) prepare(options Options) {
-	h.log, h.watch, h.now = options.Logger, options.Watch, options.Now
+	h.log, h.watch = options.Logger, options.Watch
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
 	if h.watch == nil {
 		h.watch = func(Progress) {}
-	}
-	if h.now == nil {
-		h.now = time.Now
 	}
 	var nonce [8]byte
 	_, _ = rand.Read(nonce[:]) // never fails: crypto/rand ends the process instead
@@ -113,7 +107,7 @@ func (h *Harness) openStore(ctx context.Context) error {
 		return err
 	}
 	config := h.config.queue(url)
-	config.Logger, config.Now = h.log, h.now
+	config.Logger = h.log
 	if h.store, err = queue.Open(ctx, config); err != nil {
 		return err
 	}
@@ -217,7 +211,7 @@ func (x *execution) chain(ctx context.Context) error {
 // stage runs one stage, tells whoever watches, here and in the database, and gives an error that nobody classified the stage it
 // arose in. A teardown begins also when nothing can be written any more.
 func (x *execution) stage(ctx context.Context, stage evidence.Stage, do func(context.Context) error) error {
-	x.h.watch(Progress{Run: x.run.ID, Stage: stage, At: x.h.now()})
+	x.h.watch(Progress{Run: x.run.ID, Stage: stage, At: x.h.store.Now()})
 	var err error
 	if stage != evidence.StageTeardown {
 		err = x.lease.Stage(ctx, stage)
@@ -226,7 +220,7 @@ func (x *execution) stage(ctx context.Context, stage evidence.Stage, do func(con
 		err = failpoint.Around(string(stage), func() error { return do(ctx) })
 	}
 	err = x.classify(ctx, stage, err)
-	x.h.watch(Progress{Run: x.run.ID, Stage: stage, Done: true, Err: err, At: x.h.now()})
+	x.h.watch(Progress{Run: x.run.ID, Stage: stage, Done: true, Err: err, At: x.h.store.Now()})
 	return err
 }
 

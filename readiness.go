@@ -35,7 +35,7 @@ func (h *Harness) CheckProfile(ctx context.Context, ref profiles.Ref, options Ch
 	if err != nil {
 		return profiles.Readiness{}, err
 	}
-	now := h.now()
+	now := h.store.Now()
 	record := profiles.Readiness{
 		Engine: h.config.Engine.Name, Digest: ref.Digest, State: profiles.StateReady, Reason: "every link of the chain holds",
 		CheckedAt: now, ExpiresAt: now.Add(options.Valid),
@@ -108,7 +108,7 @@ func (h *Harness) probe(ctx context.Context, p *profiles.Profile) (string, error
 		return "", fmt.Errorf("make an id: %w", err)
 	}
 	box, err := h.venue.Create(ctx, p.Sandbox, sandbox.Identity{
-		Run: probePrefix + id.String(), Epoch: 1, Owner: h.owner(), Actor: evidence.ActorAgent, ExpiresAt: h.now().Add(time.Minute),
+		Run: probePrefix + id.String(), Epoch: 1, Owner: h.owner(), Actor: evidence.ActorAgent, ExpiresAt: h.store.Now().Add(time.Minute),
 	})
 	if err != nil {
 		return "", err

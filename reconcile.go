@@ -18,9 +18,9 @@ func (h *Harness) Reconcile(ctx context.Context, lease *queue.Lease) error {
 	ctx, stop := lease.Keep(ctx)
 	defer stop()
 	run := lease.Run()
-	h.watch(Progress{Run: run.ID, Stage: evidence.StageReconcile, At: h.now()})
+	h.watch(Progress{Run: run.ID, Stage: evidence.StageReconcile, At: h.store.Now()})
 	err := h.reconcile(ctx, lease)
-	h.watch(Progress{Run: run.ID, Stage: evidence.StageReconcile, Done: true, Err: err, At: h.now()})
+	h.watch(Progress{Run: run.ID, Stage: evidence.StageReconcile, Done: true, Err: err, At: h.store.Now()})
 	return err
 }
 

@@ -37,7 +37,7 @@ func (h *Harness) resolve(ctx context.Context, run queue.Run, facts []evidence.F
 	resolution, err := h.profiles.Resolve(ctx, profiles.Selection{
 		Ref: ref, Pins: parts(contract.Pins), Actor: evidence.ActorAgent, Engine: h.config.Engine.Name, Run: run.ID,
 		Proof: contract.Request.Proof != "",
-	}, h.now())
+	}, h.store.Now())
 	var refused *evidence.Failure
 	if err != nil && !errors.As(err, &refused) {
 		err = evidence.Fail(evidence.StageResolve, evidence.CodeStoreFailed, "profiles", err) // it decides nothing

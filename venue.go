@@ -68,7 +68,7 @@ func (v *venue) create(ctx context.Context) error {
 	both.Go(func() (err error) {
 		v.box, err = x.h.venue.Create(begin, x.profile.Sandbox, sandbox.Identity{
 			Run: x.run.ID, Epoch: x.lease.Epoch(), Owner: x.lease.Owner(), Actor: evidence.ActorAgent,
-			ExpiresAt: x.h.now().Add(time.Duration(x.profile.Sandbox.TTLSeconds) * time.Second),
+			ExpiresAt: x.h.store.Now().Add(time.Duration(x.profile.Sandbox.TTLSeconds) * time.Second),
 		})
 		return err
 	})

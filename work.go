@@ -114,7 +114,7 @@ const tidyEvery = 2 * time.Second
 // tidy removes, from this worker's engine, sandboxes whose lease is gone. Each worker looks after its own engine. (A25)
 func (h *Harness) tidy(ctx context.Context) error {
 	for {
-		_, err := h.venue.Janitor(ctx, h.now(), func(l sandbox.Labels) (bool, error) {
+		_, err := h.venue.Janitor(ctx, h.store.Now(), func(l sandbox.Labels) (bool, error) {
 			if strings.HasPrefix(l.Run, probePrefix) {
 				return false, nil
 			}

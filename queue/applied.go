@@ -113,7 +113,7 @@ func (s *Store) Apply(ctx context.Context, by string, definitions ...Definition)
 }
 
 func (s *Store) validateDefinition(d Definition) error {
-	if err := d.Request(Occasion{TriggerKey: triggerKey(d.Name, s.config.Now(), maxAttempts)}).Validate(); err != nil {
+	if err := d.Request(Occasion{TriggerKey: triggerKey(d.Name, s.Now(), maxAttempts)}).Validate(); err != nil {
 		return err
 	}
 	if err := d.validatePlan(); err != nil {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/internal/boottime"
 	"github.com/rein-aharness/harness/internal/failpoint"
 )
 
@@ -94,7 +94,7 @@ func (s *Store) acquire(ctx context.Context, id string, c Claimant, a acquisitio
 		return nil, err
 	}
 	var lease *Lease
-	requested := time.Now()
+	requested := boottime.Now()
 	operation := failpoint.Begin(string(a.kind.stage()), id, c.Owner(), c.Epoch)
 	err := s.transact(ctx, func(tx pgx.Tx) error {
 		// The run's row before the control row, here as everywhere.
@@ -196,7 +196,7 @@ func checkRepository(ctx context.Context, tx pgx.Tx, r Run) error {
 const repositoryLock = 0x7265706f
 
 // newLease makes the lease of a run that was just acquired, and stores the fact of it.
-func (s *Store) newLease(ctx context.Context, tx pgx.Tx, r Run, kind jobKind, requested time.Time) (*Lease, error) {
+func (s *Store) newLease(ctx context.Context, tx pgx.Tx, r Run, kind jobKind, requested boottime.Instant) (*Lease, error) {
 	facts, err := loadFacts(ctx, tx, r.ID)
 	if err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ func (s *Store) newLease(ctx context.Context, tx pgx.Tx, r Run, kind jobKind, re
 	if r.ExpiresAt == nil {
 		return nil, errors.New("the lease has no expiry")
 	}
-	_, err = chain.Append(s.config.Now(), r.Epoch, kind.stage(), evidence.SourceObserved, evidence.Claimed{
+	_, err = chain.Append(s.Now(), r.Epoch, kind.stage(), evidence.SourceObserved, evidence.Claimed{
 		WorkerID: r.WorkerID, Owner: r.Owner, Engine: r.Engine, TTLMillis: s.config.TTL.Milliseconds(),
 		ExpiresAt: evidence.FormatTime(*r.ExpiresAt),
 	})

@@ -6,13 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rein-aharness/harness/evidence"
 	"github.com/rein-aharness/harness/queue"
 )
 
 // skew makes the database's clock differ from everybody else's: its new sessions find a clock_timestamp before the real one.
 func skew(t *testing.T, s *queue.Store, by string) {
 	t.Helper()
-	sql(t, s, `CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+	sql(t, s, `CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
 		$$ SELECT pg_catalog.clock_timestamp() + interval '`+by+`' $$`)
 	sql(t, s, `ALTER DATABASE `+scalar[string](t, s, `SELECT current_database()`)+` SET search_path = public, pg_catalog`)
 	s.Pool().Reset()
@@ -48,4 +49,29 @@ func TestLeaseEndsByTheDatabasesClockWhateverTheWorkersSays(t *testing.T) {
 			require.NoError(t, kept.Err())
 		})
 	}
+}
+
+// CASES 12: what a process records and judges by the time of day goes by the database's clock, also when that is set while it runs.
+func TestTimeOfDayIsTheDatabases(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	skew(t, open(t, url), "2 hours")
+	s := open(t, url, func(c *queue.Config) { c.Beat = 100 * time.Millisecond })
+	require.WithinDuration(t, scalar[time.Time](t, s, `SELECT clock_timestamp()`), s.Now(), time.Second)
+	require.Greater(t, time.Until(s.Now()), time.Hour)
+	run := emit(t, s, request("one"))
+	facts, err := s.Facts(t.Context(), run.ID)
+	require.NoError(t, err)
+	at, err := evidence.ParseTime(facts[0].At)
+	require.NoError(t, err)
+	require.WithinDuration(t, s.Now(), at, time.Minute)
+
+	skew(t, s, "-2 hours")
+	tick(t, s)
+	require.Less(t, time.Until(s.Now()), -time.Hour, "a tick finds it set back")
+	kept, stop := claim(t, s, run).Keep(t.Context())
+	defer stop()
+	skew(t, s, "-3 hours")
+	require.Eventually(t, func() bool { return time.Until(s.Now()) < -150*time.Minute }, 10*time.Second, 10*time.Millisecond, "so does a heartbeat")
+	require.NoError(t, kept.Err())
 }

@@ -108,7 +108,7 @@ func (l *Lease) prepareClose(c Closing) (ending, error) {
 	if err != nil {
 		return ending{}, fmt.Errorf("close run %s: %w", l.run.ID, err)
 	}
-	now := l.store.config.Now()
+	now := l.store.Now()
 	_, err = chain.Append(now, l.run.Epoch, l.kind.closeStage(), evidence.SourceObserved, evidence.Closed{
 		State: c.State, Effect: c.Effect, Stage: c.Stage, Code: c.Code, Disposition: c.Disposition,
 	})

@@ -123,7 +123,7 @@ func (s *Store) emitFact(ctx context.Context, tx pgx.Tx, id string, c Contract, 
 		return err
 	}
 	chain := evidence.NewChain(id)
-	_, err = chain.Append(s.config.Now(), 0, evidence.StageEmit, evidence.SourceDeclared, evidence.Emitted{
+	_, err = chain.Append(s.Now(), 0, evidence.StageEmit, evidence.SourceDeclared, evidence.Emitted{
 		Definition: r.Definition, TriggerKeyDigest: trigger, OperationKey: r.operationKey(), RequestDigest: c.RequestDigest,
 		ContractDigest: digest, Profile: profileName(r.Profile), ProfileDigest: c.Pins.Profile, Repository: c.Pins.Repository,
 		BaseRef: r.BaseRef, TargetRef: r.TargetRef, Baseline: c.Pins.Baseline, Actor: evidence.ActorAgent,

@@ -112,7 +112,7 @@ func (s *Store) SupplyTornDown(ctx context.Context, run string, body evidence.To
 		if err != nil {
 			return err
 		}
-		_, err = chain.Append(s.config.Now(), epoch, evidence.StageTeardown, evidence.SourceObserved, body)
+		_, err = chain.Append(s.Now(), epoch, evidence.StageTeardown, evidence.SourceObserved, body)
 		if err != nil {
 			return err
 		}

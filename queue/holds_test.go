@@ -5,31 +5,38 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rein-aharness/harness/internal/boottime"
 )
 
 // CASES 14
-func TestLeaseIsTrustedByTheClockThatSaysMoreHasPassed(t *testing.T) {
+func TestLeaseIsTrustedForTheTTLLessTheMarginFromItsLastRenewal(t *testing.T) {
 	t.Parallel()
 	c := Config{TTL: 30 * time.Second, Margin: 3 * time.Second}
-	beat := time.Now()
-	for name, x := range map[string]struct {
-		now  time.Time
-		left time.Duration
-	}{
-		"at once":               {beat, 27 * time.Second},
-		"later":                 {beat.Add(10 * time.Second), 17 * time.Second},
-		"at the end":            {beat.Add(27 * time.Second), 0},
-		"after a suspension":    {wallOnly(beat, 5*time.Minute), -273 * time.Second},
-		"the wall was set back": {beat.Add(-time.Hour).Round(0), 27*time.Second + time.Hour},
+	for since, left := range map[time.Duration]time.Duration{
+		0: 27 * time.Second, 10 * time.Second: 17 * time.Second, 27 * time.Second: 0, 5 * time.Minute: -273 * time.Second,
 	} {
-		require.Equal(t, x.left, c.holds(beat, x.now), name)
+		require.Equal(t, left, c.holds(since))
 	}
-	// With a monotonic reading that has gone on, a wall clock that was set back changes nothing.
-	require.Equal(t, 17*time.Second, c.holds(beat, beat.Add(10*time.Second)))
 }
 
-// wallOnly is a time whose wall clock has gone on by d: what a reading looks like after the machine slept.
-func wallOnly(t time.Time, d time.Duration) time.Time { return t.Round(0).Add(d) }
+// CASES 12
+func TestTimeIsTheDatabasesCarriedOnUntilItIsFoundToDiffer(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	at := func(seconds float64) boottime.Instant { return boottime.Instant(seconds * float64(time.Second)) }
+	after := func(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
+	var c clock
+	c.saw(noon, at(100))
+	require.Equal(t, noon, c.now(at(100)))
+	require.Equal(t, after(10), c.now(at(110)))
+	c.saw(after(10.9), at(110))
+	require.Equal(t, after(20), c.now(at(120)), "an answer that took its time changes nothing")
+	c.saw(after(3600), at(120))
+	require.Equal(t, after(3601), c.now(at(121)), "set forward")
+	c.saw(after(21), at(121))
+	require.Equal(t, after(22), c.now(at(122)), "set back")
+}
 
 // A51
 func TestDatabaseThatWasSetBackIsNoticed(t *testing.T) {

@@ -7,23 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rein-aharness/harness/internal/boottime"
 	"github.com/rein-aharness/harness/internal/failpoint"
 )
 
-// holds is how long after now a lease may be trusted that was last renewed by a request made at beat: the TTL without the margin,
-// less the time since, by whichever clock says that more has passed. The monotonic clock stands still while a machine is suspended,
-// and the wall clock can be set back; either alone would make a lease look fresh. (CASES 14)
-func (c Config) holds(beat, now time.Time) time.Duration {
-	monotonic, wall := now.Sub(beat), now.Round(0).Sub(beat.Round(0))
-	return c.TTL - c.Margin - max(monotonic, wall)
-}
-
-// Deadline is when the holder stops trusting the lease, unless it is renewed before.
-func (l *Lease) Deadline() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.beatAt.Add(l.store.config.TTL - l.store.config.Margin)
-}
+// holds is how much longer a lease may be trusted whose last renewal was asked for so long ago. That time is counted by the machine
+// since its start: the monotonic clock of a process stands still while the machine is suspended, and the time of day can be set back;
+// either would make a lease look fresh. (CASES 14)
+func (c Config) holds(since time.Duration) time.Duration { return c.TTL - c.Margin - since }
 
 // Keep renews the lease until stop is called, and gives a context that ends when the lease is lost: its cause is ErrLeaseLost, and
 // ErrCancelRequested as well when that was why. A heartbeat that fails is sent again as long as the lease lasts; one that is
@@ -105,21 +96,24 @@ func (l *Lease) heartbeat(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(left, l.store.config.Beat))
 	defer cancel()
-	requested := time.Now()
+	requested := boottime.Now()
 	operation := failpoint.Begin("heartbeat", l.run.ID, l.run.Owner, l.run.Epoch)
 	var held, cancelled bool
+	var now time.Time
 	err = l.store.beats.QueryRow(ctx, `
 		WITH renewed AS (
 			UPDATE ops_run SET lease_expires_at = clock_timestamp() + $4 * interval '1 millisecond'
 			WHERE id = $1 AND lease_epoch = $2 AND lease_owner = $3 AND lease_expires_at > clock_timestamp()
 			RETURNING id)
-		SELECT EXISTS (SELECT FROM renewed), (SELECT cancel_requested_at IS NOT NULL FROM ops_run WHERE id = $1)`,
-		l.run.ID, l.run.Epoch, l.run.Owner, l.store.config.TTL.Milliseconds()).Scan(&held, &cancelled)
+		SELECT EXISTS (SELECT FROM renewed), (SELECT cancel_requested_at IS NOT NULL FROM ops_run WHERE id = $1),
+			clock_timestamp()`,
+		l.run.ID, l.run.Epoch, l.run.Owner, l.store.config.TTL.Milliseconds()).Scan(&held, &cancelled, &now)
 	if err != nil {
 		operation.End(l.run.Epoch, err)
 		l.store.noteError(err)
 		return fmt.Errorf("heartbeat of run %s: %w", l.run.ID, err)
 	}
+	l.store.clock.saw(now, requested)
 	var rejected error
 	if !held {
 		rejected = ErrLeaseLost

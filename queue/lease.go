@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/internal/boottime"
 	"github.com/rein-aharness/harness/internal/failpoint"
 )
 
@@ -22,9 +23,9 @@ type Lease struct {
 	chain *evidence.Chain
 
 	mu     sync.Mutex
-	beatAt time.Time // when the last heartbeat that succeeded was asked for; wall and monotonic
-	lost   error     // why the lease is known to be lost
-	done   bool      // closed, deferred or released
+	beatAt boottime.Instant // when the last heartbeat that succeeded was asked for
+	lost   error            // why the lease is known to be lost
+	done   bool             // closed, deferred or released
 }
 
 // Run is the run as it was acquired.
@@ -41,7 +42,7 @@ func (l *Lease) Facts() []evidence.Fact { return l.chain.Facts() }
 
 // Record appends a fact. It is stored with the next write of the lease.
 func (l *Lease) Record(stage evidence.Stage, source evidence.Source, body evidence.Body) error {
-	_, err := l.chain.Append(l.store.config.Now(), l.run.Epoch, stage, source, body)
+	_, err := l.chain.Append(l.store.Now(), l.run.Epoch, stage, source, body)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", body.Kind(), err)
 	}
@@ -195,7 +196,7 @@ func (l *Lease) left() (time.Duration, error) {
 	if l.done {
 		return 0, fmt.Errorf("%w: it was given back", ErrLeaseLost)
 	}
-	left := l.store.config.holds(l.beatAt, time.Now())
+	left := l.store.config.holds(boottime.Since(l.beatAt))
 	if left <= 0 {
 		l.lost = fmt.Errorf("%w: not renewed in time", ErrLeaseLost)
 		return 0, l.lost

@@ -34,8 +34,6 @@ type Config struct {
 	MinInterval time.Duration
 	// Endpoints are told the result of each run.
 	Endpoints []Endpoint
-	// Now is the clock for what is shown and recorded; nil means time.Now. Leases are the database's business.
-	Now func() time.Time
 	// Logger for what no caller is told; nil discards.
 	Logger *slog.Logger
 }
@@ -59,9 +57,6 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.MinInterval == 0 {
 		c.MinInterval = time.Minute
-	}
-	if c.Now == nil {
-		c.Now = time.Now
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -110,6 +105,7 @@ type Store struct {
 	insert  *river.Client[pgx.Tx]
 	webhook *http.Client
 	seen    seenLog
+	clock   clock
 }
 
 // Open connects and checks that the schema is this binary's and the database the one it was. A replaced database can be opened,
@@ -133,6 +129,9 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 
 func (s *Store) open(ctx context.Context) error {
 	if err := checkSchema(ctx, s.pool); err != nil {
+		return err
+	}
+	if err := s.readClock(ctx); err != nil {
 		return err
 	}
 	var err error

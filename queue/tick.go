@@ -3,8 +3,11 @@ package queue
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/rein-aharness/harness/internal/boottime"
 )
 
 // Ticked says what a tick found without a live job.
@@ -26,9 +29,15 @@ func (s *Store) Tick(ctx context.Context) (Ticked, error) {
 	var done Ticked
 	err := s.transact(ctx, func(tx pgx.Tx) error {
 		var mine, paused bool
-		err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1), paused FROM control`, tickLock).Scan(&mine, &paused)
-		if err != nil || !mine {
+		var now time.Time
+		asked := boottime.Now()
+		err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1), paused, clock_timestamp() FROM control`, tickLock).Scan(&mine, &paused, &now)
+		if err != nil {
 			return err
+		}
+		s.clock.saw(now, asked)
+		if !mine {
+			return nil
 		}
 		if done.Discarded, err = s.discardDead(ctx, tx); err != nil {
 			return err

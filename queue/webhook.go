@@ -99,7 +99,7 @@ func (s *Store) post(ctx context.Context, endpoint, id string, body []byte) erro
 	if err != nil {
 		return errors.New("the endpoint's URL cannot be asked")
 	}
-	timestamp := strconv.FormatInt(s.config.Now().Unix(), 10)
+	timestamp := strconv.FormatInt(s.Now().Unix(), 10)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(HeaderDelivery, id)
 	request.Header.Set(HeaderTimestamp, timestamp)

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/rein-aharness/harness/internal/boottime"
 )
 
 // Handler does the work that a lease is for. It keeps the lease (Lease.Keep) for as long as the work goes on, and tears down what it
@@ -273,13 +275,13 @@ func (w *Worker) work(ctx context.Context, lease *Lease, do func(context.Context
 
 // admitted waits for room, for no longer than half a TTL: then another worker may have it.
 func (w *Worker) admitted(ctx context.Context) bool {
-	deadline := time.Now().Add(w.store.config.TTL / 2)
+	asked := boottime.Now()
 	for {
 		ok, why := w.config.Admit()
 		if ok {
 			return true
 		}
-		if time.Now().After(deadline) {
+		if boottime.Since(asked) > w.store.config.TTL/2 {
 			w.store.config.Logger.Info("no room for another run", "reason", why)
 			return false
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"time"
 
 	"github.com/rein-aharness/harness"
 	"github.com/rein-aharness/harness/evidence"
@@ -98,7 +97,7 @@ func standings(ctx context.Context, h *harness.Harness, p profiles.Published) ([
 	}
 	var out []string
 	for _, engine := range engines {
-		state, reason, err := h.Profiles().Standing(ctx, engine, p.Ref.Digest, time.Now())
+		state, reason, err := h.Profiles().Standing(ctx, engine, p.Ref.Digest, h.Store().Now())
 		if err != nil {
 			return nil, err
 		}

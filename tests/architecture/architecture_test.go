@@ -114,6 +114,11 @@ func TestEachRuleCatchesItsViolation(t *testing.T) {
 		{"only the sandbox starts processes", "cmd/harness/pager.go", "package main\n\nimport \"os\"\n\nvar _ = os.StartProcess\n", "os.StartProcess"},
 		{"only the sandbox starts processes", "sandbox/init.go", imports("sandbox", "os/exec"), ""},
 
+		{"the time of day is the database's", "chain.go", "package harness\n\nimport \"time\"\n\nvar _ = time.Now\n", "time.Now"},
+		{"the time of day is the database's", "queue/age.go", "package queue\n\nimport \"time\"\n\nvar _ = time.Since(time.Time{})\n", "time.Since"},
+		{"the time of day is the database's", "queue/a_test.go", "package queue\n\nimport \"time\"\n\nvar _ = time.Now\n", ""},
+		{"the time of day is the database's", "cmd/harness/age.go", "package main\n\nimport \"time\"\n\nvar _ = time.Now\n", ""},
+
 		{"failpoints are not in the shipped binary", "queue/f.go", "package queue\n\nconst env = \"HARNESS_FAILPOINT\"\n", "queue/f.go:3"},
 		{"failpoints are not in the shipped binary", "queue/f.go", "//go:build !failpoint\n\npackage queue\n\nconst env = \"HARNESS_FAILPOINT\"\n", "queue/f.go:5"},
 		{"failpoints are not in the shipped binary", "queue/f.go", "//go:build failpoint || linux\n\npackage queue\n\nconst env = \"HARNESS_FAILPOINT\"\n", "queue/f.go:5"},

@@ -35,6 +35,28 @@ func checkProcesses(t *Tree) []Violation {
 	return bad
 }
 
+// checkClocks: what decides whose a run is and what has expired goes by the database's clock, or counts from this machine's start. A
+// worker's own time of day may be wrong. (CASES 12, 14)
+func checkClocks(t *Tree) []Violation {
+	var bad []Violation
+	deciding := func(p *Package) bool { return p.Dir == "." || within(p.Dir, "queue") || within(p.Dir, "profiles") }
+	t.files(deciding, func(_ *Package, f *File) {
+		if f.Test {
+			return
+		}
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				id, ok := s.X.(*ast.Ident)
+				if ok && id.Name == "time" && slices.Contains([]string{"Now", "Since", "Until"}, s.Sel.Name) {
+					bad = append(bad, Violation{t.at(s.Pos()), "asks this machine for the time: time." + s.Sel.Name})
+				}
+			}
+			return true
+		})
+	})
+	return bad
+}
+
 const failpointTag = "failpoint"
 
 // failpoints is the package whose points the product may reach. It has text only where the build tag brings it in.

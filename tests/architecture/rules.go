@@ -28,6 +28,7 @@ func Rules() []Rule {
 		{"no init functions", checkInit},
 		{"no global state", checkGlobals},
 		{"only the sandbox starts processes", checkProcesses},
+		{"the time of day is the database's", checkClocks},
 		{"failpoints are not in the shipped binary", checkFailpoints},
 		{"tests never skip", checkSkips},
 		{"nothing is left to be done in a comment", checkUnfinished},

@@ -96,6 +96,21 @@ func TestWhatMayNotRunIsRefusedBeforeAnythingIsCreated(t *testing.T) {
 	}
 }
 
+// A5, CASES 12: whether a readiness has expired is said by the database's clock, to which a worker's own may be days behind.
+func TestReadinessExpiresByTheDatabasesClock(t *testing.T) {
+	t.Parallel()
+	p := open(t, deployment.Settings{}, harness.Options{})
+	ref := p.format(t, "late")
+	_, err := p.h.Store().Pool().Exec(t.Context(), `
+		CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+			$$ SELECT pg_catalog.clock_timestamp() + interval '8 days' $$;
+		DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END $$`)
+	require.NoError(t, err)
+	preview, err := p.Open(t, harness.Options{}).Preview(t.Context(), deployment.Request("late", ref, p.repo))
+	require.NoError(t, err)
+	require.ErrorContains(t, preview.Refusal, "expired")
+}
+
 // A4, A8, CASES 24: a runtime that the engine lacks is refused by its name.
 func TestRuntimeThatTheEngineLacksIsRefusedByName(t *testing.T) {
 	t.Parallel()
