@@ -43,8 +43,11 @@ func sqlState(err error) string {
 }
 
 // transient reports whether the same write may succeed a moment later: the server did not answer, was going down, is read-only for
-// now, or chose this transaction as the victim. A refusal by a constraint or a guard is not transient.
+// now, or chose this transaction as the victim. A refusal by a constraint or a guard is not transient, and no lease comes back.
 func transient(err error) bool {
+	if errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrCancelRequested) {
+		return false
+	}
 	if code := sqlState(err); code != "" {
 		switch code[:2] {
 		case "08", "40", "53", "57", "58":

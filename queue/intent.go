@@ -82,7 +82,10 @@ func (in Intent) same(other Intent) bool {
 
 // Intent reads the intent of a run; found is false when it has none.
 func (s *Store) Intent(ctx context.Context, run string) (in Intent, found bool, err error) {
-	in, err = readIntent(ctx, s.pool, run)
+	err = s.patiently(ctx, func(ctx context.Context) (err error) {
+		in, err = readIntent(ctx, s.pool, run)
+		return err
+	})
 	if isNone(err) {
 		return Intent{}, false, nil
 	}

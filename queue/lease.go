@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -126,22 +125,11 @@ type holding struct {
 // clock, stores the facts recorded so far, and lets fn write. A database that does not answer is asked again as long as the lease
 // lasts; then the lease is lost. fn may run more than once, and again after a commit whose answer was lost.
 func (l *Lease) write(ctx context.Context, what string, fn func(tx pgx.Tx, h holding) error) error {
-	const firstPause, longestPause = 50 * time.Millisecond, time.Second
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := l.tryWrite(ctx, what, fn)
-		if err == nil {
-			return nil
-		}
-		err = fmt.Errorf("%s of run %s: %w", what, l.run.ID, err)
-		if errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrCancelRequested) || !transient(err) || ctx.Err() != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(pause):
-		}
+	err := persist(ctx, func() error { return l.tryWrite(ctx, what, fn) })
+	if err != nil {
+		return fmt.Errorf("%s of run %s: %w", what, l.run.ID, err)
 	}
+	return nil
 }
 
 func (l *Lease) tryWrite(ctx context.Context, what string, fn func(pgx.Tx, holding) error) error {

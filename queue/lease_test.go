@@ -72,6 +72,32 @@ func TestWriteIsRepeatedWhileTheDatabaseIsAwayForAMoment(t *testing.T) {
 	require.Equal(t, evidence.StateFailed, run.State)
 }
 
+// A30, A37, CASES 8: what a run needs for a good end is not lost with one connection.
+func TestWhatEndsARunIsAskedForAgainWhileTheDatabaseIsAwayForAMoment(t *testing.T) {
+	t.Parallel()
+	wire, url := throughRelay(t, database(t))
+	s := open(t, url, func(c *queue.Config) { c.TTL, c.Beat, c.Margin = 10*time.Second, time.Second, time.Second })
+	run := emit(t, s, request("blip"))
+	lease := claim(t, s, run)
+	for name, ask := range map[string]func(context.Context) error{
+		"run":     func(ctx context.Context) error { _, err := s.Run(ctx, run.ID); return err },
+		"intent":  func(ctx context.Context) error { _, _, err := s.Intent(ctx, run.ID); return err },
+		"fences":  func(ctx context.Context) error { _, err := s.FenceValues(ctx, run.ID); return err },
+		"tokens":  func(ctx context.Context) error { _, err := s.LiveTokens(ctx, run.ID); return err },
+		"revoked": func(ctx context.Context) error { return lease.TokenRevoked(ctx, "accessor") },
+	} {
+		wire.set(true)
+		back := time.AfterFunc(300*time.Millisecond, func() { wire.set(false) })
+		require.NoError(t, ask(t.Context()), name)
+		back.Stop()
+	}
+	wire.set(true)
+	began := time.Now()
+	require.Error(t, lease.TokenRevoked(t.Context(), "accessor"), "but not for ever")
+	require.Less(t, time.Since(began), 30*time.Second)
+	wire.set(false)
+}
+
 // A37, A38
 func TestRejectedHeartbeatIsFinal(t *testing.T) {
 	t.Parallel()

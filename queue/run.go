@@ -109,7 +109,12 @@ func (s *Store) oneRun(ctx context.Context, tail string, args ...any) (Run, erro
 
 // Run reads one run, or ErrNotFound.
 func (s *Store) Run(ctx context.Context, id string) (Run, error) {
-	return s.oneRun(ctx, `WHERE id = $1`, id)
+	var run Run
+	err := s.patiently(ctx, func(ctx context.Context) (err error) {
+		run, err = s.oneRun(ctx, `WHERE id = $1`, id)
+		return err
+	})
+	return run, err
 }
 
 // Filter chooses runs. Zero fields do not restrict.

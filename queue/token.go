@@ -49,7 +49,10 @@ func insertToken(ctx context.Context, tx pgx.Tx, token credential.Token) error {
 
 // TokenRevoked implements credential.Ledger: Vault no longer knows the accessor.
 func (s *Store) TokenRevoked(ctx context.Context, accessor string) error {
-	_, err := s.pool.Exec(ctx, `UPDATE run_token SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE accessor = $1`, accessor)
+	err := s.patiently(ctx, func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, `UPDATE run_token SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE accessor = $1`, accessor)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("note a revoked token: %w", err)
 	}

@@ -85,4 +85,4 @@ func Kinds() []Kind {
 }
 
 // Delay is how much longer a slow part takes for everything it says.
-const Delay = 200 * time.Millisecond
+const Delay = 100 * time.Millisecond
