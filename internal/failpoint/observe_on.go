@@ -13,7 +13,7 @@ import (
 )
 
 // HistoryEnvironment names the file to which every operation on a lease is appended, one line when it begins and one when it is
-// answered. A process that is killed in between leaves the first alone.
+// answered. A process that is killed in between leaves the first alone. Beside it stands how many goroutines the process has.
 const HistoryEnvironment = "HARNESS_HISTORY"
 
 // Line is one line of the history. Its times are the machine's monotonic clock in nanoseconds, the same for all processes.
@@ -37,6 +37,7 @@ var history = sync.OnceValue(func() *os.File {
 	if err != nil {
 		panic(fmt.Sprintf("%s: %v", HistoryEnvironment, err))
 	}
+	go countGoroutines(name)
 	return file
 })
 

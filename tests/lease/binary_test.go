@@ -17,7 +17,7 @@ func TestNoFailpointIsInTheReleasedBinary(t *testing.T) {
 	tagged, err := os.ReadFile(deployment.FailpointBinary(t))
 	require.NoError(t, err)
 	for _, name := range []string{
-		"HARNESS_FAILPOINTS", "HARNESS_HISTORY", "claim.before", "claim.after", "preflight.started", "accept.before_intent", "accept.after_intent", "accept.before_send", "accept.after_send",
+		"HARNESS_FAILPOINTS", "HARNESS_HISTORY", ".goroutines", "claim.before", "claim.after", "preflight.started", "accept.before_intent", "accept.after_intent", "accept.before_send", "accept.after_send",
 		"close.after_sign",
 	} {
 		require.False(t, bytes.Contains(released, []byte(name)), name)

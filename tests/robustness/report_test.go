@@ -117,8 +117,9 @@ func (r report) String() string {
 		fmt.Fprintf(w, "%s\tp50 %.2f, p99 %.2f of the TTL of %s, over %d kills\n", to.name, to.P50, to.P99, ttl, to.Kills)
 	}
 	for _, g := range r.Growths {
-		fmt.Fprintf(w, "%s\tlived %s; memory %d to %d MiB, descriptors %d to %d, threads %d to %d\n", g.Worker, g.Lived.Round(time.Second),
-			g.Memory[0]>>20, g.Memory[1]>>20, g.Descriptors[0], g.Descriptors[1], g.Threads[0], g.Threads[1])
+		fmt.Fprintf(w, "%s\tlived %s; memory %d to %d MiB, descriptors %d to %d, threads %d to %d, goroutines %d to %d\n", g.Worker, g.Lived.Round(time.Second),
+			g.Memory[0]>>20, g.Memory[1]>>20, g.Descriptors[0], g.Descriptors[1], g.Threads[0], g.Threads[1],
+			g.Goroutines[0], g.Goroutines[1])
 	}
 	fmt.Fprintf(w, "violations\t%d\n", len(r.Violations))
 	for _, v := range r.Violations {

@@ -126,6 +126,9 @@ func (s *soak) run(disturb func(context.Context)) {
 	require.NoError(t, s.trouble())
 	require.Empty(t, report.Violations, "seed %d; everything is in %s", s.seed, s.folder)
 	require.NotZero(t, report.Effects["confirmed"], "nothing was confirmed, so nothing was shown")
+	if time.Since(s.began) > 5*time.Minute {
+		require.NotEmpty(t, report.Growths, "no process lived long enough to show whether it grows")
+	}
 }
 
 func duration(t *testing.T) time.Duration {

@@ -78,7 +78,7 @@ func (s *soak) watchQueue(ctx context.Context) {
 func (s *soak) watchProcesses(ctx context.Context) {
 	for pause(ctx, 2*time.Second) {
 		for _, w := range s.workers {
-			sample, err := sampleOf(w.pid())
+			sample, err := sampleOf(w.pid(), w.history)
 			if err != nil {
 				continue // there is no process now
 			}
@@ -90,7 +90,8 @@ func (s *soak) watchProcesses(ctx context.Context) {
 	}
 }
 
-func sampleOf(pid int) (history.Sample, error) {
+// sampleOf is what the kernel says of a process, and what the process says of itself.
+func sampleOf(pid int, log string) (history.Sample, error) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	memory, err := os.ReadFile(filepath.Join(dir, "statm"))
 	if err != nil {
@@ -112,7 +113,15 @@ func sampleOf(pid int) (history.Sample, error) {
 	if err != nil {
 		return history.Sample{}, err
 	}
+	count, err := os.ReadFile(fmt.Sprintf("%s.%d.goroutines", log, pid))
+	if err != nil {
+		return history.Sample{}, err // it has not claimed anything yet
+	}
+	goroutines, err := strconv.Atoi(string(count))
+	if err != nil {
+		return history.Sample{}, err
+	}
 	return history.Sample{
-		Process: pid, Memory: pages * int64(os.Getpagesize()), Descriptors: len(descriptors), Threads: len(threads),
+		Process: pid, Memory: pages * int64(os.Getpagesize()), Descriptors: len(descriptors), Threads: len(threads), Goroutines: goroutines,
 	}, nil
 }

@@ -64,4 +64,5 @@ type Sample struct {
 	Memory      int64         `json:"memory"`
 	Descriptors int           `json:"descriptors"`
 	Threads     int           `json:"threads"`
+	Goroutines  int           `json:"goroutines"`
 }

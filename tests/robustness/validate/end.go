@@ -98,6 +98,7 @@ const (
 	youth           = time.Minute
 	moreDescriptors = 16
 	moreThreads     = 8
+	moreGoroutines  = 32
 	moreMemory      = 32 << 20
 )
 
@@ -112,6 +113,9 @@ func resources(r history.Record) []Violation {
 		}
 		if g.Threads[1] > g.Threads[0]+moreThreads {
 			all = append(all, Violation{"threads_grow", name, fmt.Sprintf("from %d to %d", g.Threads[0], g.Threads[1])})
+		}
+		if g.Goroutines[1] > g.Goroutines[0]+moreGoroutines {
+			all = append(all, Violation{"goroutines_grow", name, fmt.Sprintf("from %d to %d", g.Goroutines[0], g.Goroutines[1])})
 		}
 		if g.Memory[1] > g.Memory[0]+max(moreMemory, g.Memory[0]/2) {
 			all = append(all, Violation{"memory_grows", name, fmt.Sprintf("from %d to %d bytes", g.Memory[0], g.Memory[1])})
@@ -128,6 +132,7 @@ type Growth struct {
 	Memory      [2]int64      `json:"memory"`
 	Descriptors [2]int64      `json:"descriptors"`
 	Threads     [2]int64      `json:"threads"`
+	Goroutines  [2]int64      `json:"goroutines"`
 }
 
 // Growths are those of all processes that lived long enough.
@@ -153,6 +158,7 @@ func Growths(samples []history.Sample) []Growth {
 			Memory:      of(func(s history.Sample) int64 { return s.Memory }),
 			Descriptors: of(func(s history.Sample) int64 { return int64(s.Descriptors) }),
 			Threads:     of(func(s history.Sample) int64 { return int64(s.Threads) }),
+			Goroutines:  of(func(s history.Sample) int64 { return int64(s.Goroutines) }),
 		})
 	}
 	return all

@@ -52,17 +52,17 @@ func sound() history.Record {
 			ID: run, Trigger: "t", Repository: "r.git", TargetRef: branch, State: "completed", Final: true, Effect: "confirmed", Commit: "c2",
 		}},
 		Commits: []history.CommitOn{{Repository: "r.git", Ref: branch, Hash: "c2", Run: run}},
-		Samples: samples(20, 30, 50<<20),
+		Samples: samples(20, 30, 100, 50<<20),
 	}
 }
 
-// samples are those of a process that lives for ten minutes and ends with that many descriptors, threads and bytes.
-func samples(descriptors, threads int, memory int64) []history.Sample {
+// samples are those of a process that lives for ten minutes and ends with that many descriptors, threads, goroutines and bytes.
+func samples(descriptors, threads, goroutines int, memory int64) []history.Sample {
 	var all []history.Sample
 	for at := time.Duration(0); at <= 10*time.Minute; at += 10 * time.Second {
-		s := history.Sample{Worker: "w", Process: 1, At: at, Memory: 50 << 20, Descriptors: 20, Threads: 30}
+		s := history.Sample{Worker: "w", Process: 1, At: at, Memory: 50 << 20, Descriptors: 20, Threads: 30, Goroutines: 100}
 		if at > 5*time.Minute {
-			s.Memory, s.Descriptors, s.Threads = memory, descriptors, threads
+			s.Memory, s.Descriptors, s.Threads, s.Goroutines = memory, descriptors, threads, goroutines
 		}
 		all = append(all, s)
 	}
@@ -145,9 +145,10 @@ func TestAForgedRecordIsFoundOutByName(t *testing.T) {
 		"confirmed_without_commit":  func(r *history.Record) { r.Commits = nil },
 		"container_left":            func(r *history.Record) { r.Left = []history.Left{{What: "container", Name: "x"}} },
 		"token_left":                func(r *history.Record) { r.Left = []history.Left{{What: "token", Name: "x", Run: run}} },
-		"descriptors_grow":          func(r *history.Record) { r.Samples = samples(60, 30, 50<<20) },
-		"threads_grow":              func(r *history.Record) { r.Samples = samples(20, 60, 50<<20) },
-		"memory_grows":              func(r *history.Record) { r.Samples = samples(20, 30, 150<<20) },
+		"descriptors_grow":          func(r *history.Record) { r.Samples = samples(60, 30, 100, 50<<20) },
+		"threads_grow":              func(r *history.Record) { r.Samples = samples(20, 60, 100, 50<<20) },
+		"goroutines_grow":           func(r *history.Record) { r.Samples = samples(20, 30, 200, 50<<20) },
+		"memory_grows":              func(r *history.Record) { r.Samples = samples(20, 30, 100, 150<<20) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
