@@ -1,7 +1,7 @@
 # The whole project runs with these targets. Those that need the local stack (Postgres, a Docker engine, Vault, git servers) start it
 # and stop it again if it was not running; KEEP=1 leaves it running. As root, on Debian: what is missing is installed.
 
-.PHONY: help demo test check build bench fuzz soak faults mutants up down status
+.PHONY: help demo test check build bench fuzz soak faults upgrade mutants up down status
 .DEFAULT_GOAL := help
 
 # The tools, by version.
@@ -46,6 +46,9 @@ soak: ## workers under random faults, judged by models: DURATION (10m), SEED (ra
 
 faults: ## every fault at every boundary of a run, and docs/faults.md from it; goes on where it was stopped: RESULTS (bin/faults.jsonl)
 	@$(STACK) with ./tests/faults/run $(RESULTS)
+
+upgrade: ## workers of the version at FROM (a commit) replaced by this one's under load
+	@$(STACK) with env UPGRADE_FROM='$(FROM)' go test ./tests/lease -run TestAVersionIsReplacedUnderLoadAndNoRunFails -count=1 -v
 
 mutants: ## faults put into the code one by one, each of which a test must find and name: MUTANT=name for one
 	@$(STACK) with go run ./tests/mutants/cmd/mutants $(MUTANT)

@@ -15,6 +15,7 @@ import (
 // binary is one build of the command, made once per test process.
 type binary struct {
 	tags string
+	at   string // commit of this repository; empty, the tree as it is
 	once sync.Once
 	path string
 	err  error
@@ -37,6 +38,12 @@ func FailpointBinary(t testing.TB) string {
 	return failpoints.build(t)
 }
 
+// BinaryAt builds the command as it was at a commit of this repository.
+func BinaryAt(t testing.TB, commit string) string {
+	t.Helper()
+	return (&binary{at: commit}).build(t)
+}
+
 func (b *binary) build(t testing.TB) string {
 	t.Helper()
 	b.once.Do(func() {
@@ -48,7 +55,7 @@ func (b *binary) build(t testing.TB) string {
 		}
 		b.path = filepath.Join(dir, "harness")
 		command := exec.Command("go", "build", "-trimpath", "-tags="+b.tags, "-ldflags=-s -w", "-o", b.path, "./cmd/harness")
-		command.Dir = root(t)
+		command.Dir = b.source(t, dir)
 		command.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := command.CombinedOutput(); err != nil {
 			t.Logf("%s", output)
@@ -57,4 +64,20 @@ func (b *binary) build(t testing.TB) string {
 	})
 	require.NoError(t, b.err)
 	return b.path
+}
+
+// source is the folder to build in: the repository, or what it was at the commit.
+func (b *binary) source(t testing.TB, dir string) string {
+	t.Helper()
+	if b.at == "" {
+		return root(t)
+	}
+	archive := exec.Command("git", "archive", "--output", filepath.Join(dir, "source.tar"), b.at)
+	archive.Dir = root(t)
+	output, err := archive.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "source"), 0o755))
+	output, err = exec.Command("tar", "-xf", filepath.Join(dir, "source.tar"), "-C", filepath.Join(dir, "source")).CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	return filepath.Join(dir, "source")
 }

@@ -19,6 +19,7 @@ import (
 // WorkerSettings of a worker process that tests vary.
 type WorkerSettings struct {
 	Failpoints  string   // arms points of a build that has them; otherwise the worker is the released binary
+	Binary      string   // another build of the command
 	DatabaseURL string   // another way to the deployment's database
 	Config      []string // pairs of what the deployment's file says and what this worker's is to say
 	Arguments   []string
@@ -39,6 +40,10 @@ func (d *Deployment) Worker(t testing.TB, name string, s WorkerSettings) *Proces
 	binary := Binary(t)
 	if s.Failpoints != "" {
 		binary = FailpointBinary(t)
+	}
+	if s.Binary != "" {
+		binary = s.Binary
+		s.Config = append(s.Config, Binary(t), s.Binary) // its sandboxes' init
 	}
 	arguments := append([]string{"worker", "--config", d.configure(t, name, s.DatabaseURL, s.Config...)}, s.Arguments...)
 	return start(t, name, binary, append([]string{"HARNESS_FAILPOINTS=" + s.Failpoints}, s.Environment...), arguments...)

@@ -25,7 +25,7 @@ func Cells() []Cell {
 // Left says why a cell is not run; empty, it is.
 func (c Cell) Left() string {
 	switch c.Kind.Name {
-	case GitEmpty, GitLost, GitBetween:
+	case GitEmpty, GitLost, GitLate, GitBetween:
 		if c.Point.Name != beforeSend {
 			return "the fault is in the answer to the one push of the branch, which comes after " + beforeSend
 		}
@@ -33,7 +33,7 @@ func (c Cell) Left() string {
 		if !c.Point.Sandbox {
 			return "there is no sandbox at this boundary"
 		}
-	case Away(Git), HalfOpen(Git), Resets(Git), Slow(Git):
+	case Away(Git), HalfOpen(Git), Resets(Git), Slow(Git), GitNotAtomic:
 		if c.Point.Phase >= Sent && c.Point.Name != "accept.after_send" {
 			return "nothing is asked of git after the commit was read back"
 		}
@@ -50,7 +50,7 @@ func Covering() []Cell {
 			"close.before", "close.after_sign", "close.after",
 		},
 		WorkerStopped: {beforeSend}, SandboxKilled: {"session.before"},
-		GitEmpty: {beforeSend}, GitLost: {beforeSend}, GitBetween: {beforeSend},
+		GitEmpty: {beforeSend}, GitLost: {beforeSend}, GitBetween: {beforeSend}, GitLate: {beforeSend}, GitNotAtomic: {beforeSend},
 		BackendsEnded: {"close.after_sign"}, DatabaseAwayLong: {"accept.after_send"}, DatabaseReadOnly: {"accept.after_intent"},
 		Away(Database): {"accept.after_send"}, HalfOpen(Database): {"accept.before_intent"}, Resets(Database): {"close.before"}, Slow(Database): {"preflight.before"},
 		Away(Vault): {"close.before"}, HalfOpen(Vault): {"preflight.started"}, Resets(Vault): {"session.before"}, Slow(Vault): {"session.before"},

@@ -86,7 +86,11 @@ func (c Cell) git() Expectation {
 		return exactly(failed(notApplied, "publication_refused"))
 	case c.Kind.Name == GitBetween:
 		return exactly(failed(notApplied, "publication_partial"))
-	case c.Kind.Name == GitLost, c.Kind.Name == Slow(Git), c.Point.Phase >= Sent:
+	case c.Kind.Name == GitNotAtomic && c.before("preflight.after"):
+		return exactly(failed(notDispatched, "remote_unsupported"))
+	case c.Kind.Name == GitNotAtomic && c.Point.Phase < Sent:
+		return exactly(failed(notApplied, "publication_refused"))
+	case c.Kind.Name == GitLost, c.Kind.Name == GitLate, c.Kind.Name == Slow(Git), c.Point.Phase >= Sent:
 		return exactly(completed)
 	case c.before("preflight.after"):
 		return Expectation{[]Outcome{completed, failed(notDispatched, "remote_unreachable")}, race + " by the preflight"}

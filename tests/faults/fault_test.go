@@ -51,6 +51,14 @@ func makers() map[string]fault {
 		faults.SandboxKilled:    {func(t *testing.T, s *scene) { s.killSandbox(t) }, over, over},
 		faults.GitEmpty:         {func(_ *testing.T, s *scene) { s.server.answerNothing() }, over, over},
 		faults.GitLost:          {func(_ *testing.T, s *scene) { s.server.loseAnswer() }, over, over},
+		faults.GitLate:          {func(_ *testing.T, s *scene) { s.server.answerLate() }, over, over},
+		faults.GitNotAtomic: {
+			func(t *testing.T, s *scene) { s.repo.Git(t, "config", "receive.advertiseAtomic", "false") },
+			func(t *testing.T, s *scene) {
+				require.True(t, eventually(within, func() bool { return s.look(t).State.Final() }), "the run does not end without atomic updates")
+			},
+			func(t *testing.T, s *scene) { s.repo.Git(t, "config", "--unset", "receive.advertiseAtomic") },
+		},
 		// The branch's lock is gone when its turn comes: git has moved the fence by then and gives up.
 		faults.GitBetween: {func(t *testing.T, s *scene) {
 			script := "#!/bin/sh\ntest \"$1\" = prepared && rm -f refs/heads/main.lock; exit 0\n"

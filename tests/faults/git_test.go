@@ -3,10 +3,14 @@ package faults_test
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
+	"time"
+
+	"github.com/rein-aharness/harness/tests/faults"
 )
 
 // gitServer serves git, and does to the next push of the branch what it was told to.
@@ -48,6 +52,18 @@ func (g *gitServer) loseAnswer() {
 	g.then(func(w http.ResponseWriter, r *http.Request) {
 		g.git.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)
+	})
+}
+
+// answerLate has the next push applied at once, and answered only when a lease would be over that nobody keeps.
+func (g *gitServer) answerLate() {
+	g.then(func(w http.ResponseWriter, r *http.Request) {
+		answer := httptest.NewRecorder()
+		g.git.ServeHTTP(answer, r)
+		time.Sleep(faults.Long)
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes()) // to whoever still listens
 	})
 }
 

@@ -42,7 +42,9 @@ const (
 	SandboxKilled     = "sandbox killed"
 	GitEmpty          = "git answers nothing"
 	GitLost           = "git answer lost"
+	GitLate           = "git answers late"
 	GitBetween        = "git dies between refs"
+	GitNotAtomic      = "git loses atomic"
 	halfOpen, resets  = "half open", "resets"
 	slow, awayShortly = "slow", "away shortly"
 )
@@ -80,6 +82,8 @@ func Kinds() []Kind {
 		Kind{SandboxKilled, Engine, false, "the engine kills the container"},
 		Kind{GitEmpty, Git, false, "the push is answered by 200 and nothing, and not applied"},
 		Kind{GitLost, Git, false, "the push is applied, and its connection ends without an answer"},
+		Kind{GitLate, Git, true, fmt.Sprintf("the push is applied at once and answered after %s", Long)},
+		Kind{GitNotAtomic, Git, false, "the remote no longer offers atomic updates, until the run has ended"},
 		Kind{GitBetween, Git, false, "the fence is moved and the branch is not; an operator who has looked ends the run as not applied"},
 	)
 }

@@ -68,6 +68,10 @@ remote; no container and no live token of the run may be left.
 			}
 		}
 	}
+	page.WriteString("\n## Elsewhere\n\nFaults that other tests make, and why they are no cells:\n\n")
+	for _, o := range Elsewhere() {
+		fmt.Fprintf(&page, "- %s: %s. `%s`\n", o.What, o.Why, strings.Join(o.Tests, "`, `"))
+	}
 	return page.String()
 }
 

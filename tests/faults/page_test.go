@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,6 +47,24 @@ func TestTheFixedSetHasEveryKindAndTheWorkerKilledAtEveryBoundaryFromIntentToClo
 	}
 	wanted = wanted[slices.Index(wanted, "accept.before_intent"):]
 	require.Subset(t, killed, wanted)
+}
+
+func TestTestsOfTheFaultsElsewhereExist(t *testing.T) {
+	t.Parallel()
+	for _, o := range faults.Elsewhere() {
+		require.NotEmpty(t, o.Tests, o.What)
+		for _, name := range o.Tests {
+			dir, function, found := strings.Cut(name, ".")
+			require.True(t, found, name)
+			files, err := filepath.Glob(filepath.Join("..", "..", dir, "*_test.go"))
+			require.NoError(t, err)
+			require.True(t, slices.ContainsFunc(files, func(file string) bool {
+				data, err := os.ReadFile(file)
+				require.NoError(t, err)
+				return strings.Contains(string(data), "\nfunc "+function+"(")
+			}), name)
+		}
+	}
 }
 
 func TestResultsAreReadBackByCommitTheLastOfEachCell(t *testing.T) {
