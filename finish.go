@@ -73,7 +73,10 @@ func (x *execution) settle(ctx context.Context) error {
 // settleRun asks the remote what became of a run, with everything that is stored about what it may have asked for.
 func (h *Harness) settleRun(ctx context.Context, lease *queue.Lease, remote *repotx.Remote, waived bool) (repotx.Settlement, error) {
 	run := lease.Run()
-	in := repotx.SettleInput{Run: run.ID, Epoch: lease.Epoch(), Waived: waived}
+	in := repotx.SettleInput{
+		Run: run.ID, Epoch: lease.Epoch(), Waived: waived,
+		TargetRef: run.TargetRef, BaseRef: run.BaseRef, Profile: run.Profile + "#" + run.ProfileDigest, Baseline: run.Baseline,
+	}
 	saved, found, err := h.store.Intent(ctx, run.ID)
 	if err != nil {
 		return repotx.Settlement{}, err
@@ -81,6 +84,8 @@ func (h *Harness) settleRun(ctx context.Context, lease *queue.Lease, remote *rep
 	if found {
 		intent := restored(run.ID, saved)
 		in.Intent = &intent
+	} else if in.RecordLost, err = h.store.OutlivedItsRecord(ctx, run.ID); err != nil {
+		return repotx.Settlement{}, err
 	}
 	if in.Fences, err = h.store.FenceValues(ctx, run.ID); err != nil {
 		return repotx.Settlement{}, err
@@ -161,16 +166,41 @@ func (h *Harness) wait(ctx context.Context, lease *queue.Lease, s repotx.Settlem
 }
 
 func (h *Harness) recordSettlement(lease *queue.Lease, s repotx.Settlement) error {
-	intended, _, err := evidence.Last[evidence.Intended](lease.Facts())
-	if err != nil {
-		return err
-	}
 	by, stage := "worker", evidence.StageAccept
 	if lease.Reconciles() {
 		by, stage = "reconciler", evidence.StageReconcile
 	}
+	transaction, err := settledTransaction(lease, stage, s)
+	if err != nil {
+		return err
+	}
 	return lease.Record(stage, evidence.SourceObserved, evidence.Settled{
-		By: by, Transaction: intended.Transaction, Effect: s.Effect, Reason: string(s.Reason), Fence: s.Fence, Branch: s.Branch, Displaced: s.Displaced,
+		By: by, Transaction: transaction, Effect: s.Effect, Reason: string(s.Reason), Fence: s.Fence, Branch: s.Branch, Displaced: s.Displaced,
+	})
+}
+
+// settledTransaction is the transaction that a settlement is about: the intended one, or that of a commit which only the remote knows,
+// and which is recorded as found.
+func settledTransaction(lease *queue.Lease, stage evidence.Stage, s repotx.Settlement) (string, error) {
+	before, is, err := evidence.Last[evidence.Found](lease.Facts())
+	switch {
+	case err != nil:
+		return "", err
+	case is && s.Found != nil && s.Found.Commit != before.Commit:
+		return "", fmt.Errorf("settle run %s: the remote shows commit %s, and showed %s before", lease.Run().ID, s.Found.Commit, before.Commit)
+	case is:
+		return before.Transaction, nil
+	}
+	intended, is, err := evidence.Last[evidence.Intended](lease.Facts())
+	if err != nil || is || s.Found == nil {
+		return intended.Transaction, err
+	}
+	by := "branch"
+	if s.Found.Fenced {
+		by = "fence"
+	}
+	return s.Found.Transaction, lease.Record(stage, evidence.SourceObserved, evidence.Found{
+		By: by, Transaction: s.Found.Transaction, Profile: s.Found.Profile, Commit: s.Found.Commit, Tree: s.Found.Tree, Parent: s.Found.Parent,
 	})
 }
 

@@ -43,12 +43,15 @@ func (h *Harness) SettleByOperator(ctx context.Context, run string, effect evide
 				fmt.Errorf("settle run %s: %w: %s (%s)", run, ErrRemoteDecides, settlement.Effect, settlement.Reason),
 				h.conclude(ctx, lease, &settlement, failure))
 		}
-		intended, _, err := evidence.Last[evidence.Intended](lease.Facts())
+		if effect == evidence.EffectNotApplied {
+			settlement.Found = nil // whatever it is, it is not this run's change
+		}
+		transaction, err := settledTransaction(lease, evidence.StageReconcile, settlement)
 		if err != nil {
 			return err
 		}
 		err = lease.Record(evidence.StageReconcile, evidence.SourceDeclared, evidence.Settled{
-			By: "operator " + operator, Transaction: intended.Transaction, Effect: effect, Reason: reason,
+			By: "operator " + operator, Transaction: transaction, Effect: effect, Reason: reason,
 			Fence: settlement.Fence, Branch: settlement.Branch,
 		})
 		if err != nil {

@@ -140,7 +140,7 @@ func (h *Harness) verifyRemote(ctx context.Context, run queue.Run, record eviden
 	add := func(name string, result evidence.Result, format string, args ...any) {
 		report.Add(evidence.Check{Name: name, Scope: evidence.ScopeRemote, Result: result, Detail: fmt.Sprintf(format, args...)})
 	}
-	settled, intended, err := outcome(record.Facts)
+	settled, intent, err := outcome(run, record.Facts)
 	switch {
 	case errors.Is(err, errNothingSettled):
 		add(CheckRemoteFence, evidence.ResultNotEvaluated, "the run asked nothing of the remote")
@@ -164,7 +164,9 @@ func (h *Harness) verifyRemote(ctx context.Context, run queue.Run, record eviden
 		return err
 	}
 	return h.withRemote(ctx, repository, profile.Publish, func(remote *repotx.Remote) error {
-		fence, branch, err := remote.Compare(ctx, claim(record.Run, settled, intended))
+		fence, branch, err := remote.Compare(ctx, repotx.Claim{
+			Run: run.ID, Effect: settled.Effect, Fence: settled.Fence, Displaced: settled.Displaced, Intent: intent,
+		})
 		if err != nil {
 			return err
 		}
@@ -174,36 +176,32 @@ func (h *Harness) verifyRemote(ctx context.Context, run queue.Run, record eviden
 	})
 }
 
-// claim is what the evidence says that the remote was left with.
-func claim(run string, settled evidence.Settled, intended *evidence.Intended) repotx.Claim {
-	c := repotx.Claim{Run: run, Effect: settled.Effect, Fence: settled.Fence, Displaced: settled.Displaced}
-	if intended == nil {
-		return c
-	}
-	c.Intent = &repotx.Intent{
-		Run: run, Transaction: intended.Transaction, TargetRef: intended.TargetRef, Old: intended.Old, BaseRef: intended.BaseRef,
-		Base: intended.Baseline, Commit: intended.Commit, Fence: repotx.Fence{Ref: intended.FenceRef, Value: intended.FenceValue},
-	}
-	return c
-}
-
 var errNothingSettled = errors.New("the run asked nothing of the remote")
 
-// outcome is what the facts say the remote was left with.
-func outcome(facts []evidence.Fact) (evidence.Settled, *evidence.Intended, error) {
-	settled, found, err := evidence.Last[evidence.Settled](facts)
+// outcome is what the facts say the remote was left with, and of which change; nil when there was none.
+func outcome(run queue.Run, facts []evidence.Fact) (evidence.Settled, *repotx.Intent, error) {
+	settled, is, err := evidence.Last[evidence.Settled](facts)
 	if err != nil {
 		return evidence.Settled{}, nil, err
 	}
-	if !found {
+	if !is {
 		return evidence.Settled{}, nil, errNothingSettled
 	}
-	intended, found, err := evidence.Last[evidence.Intended](facts)
+	found, is, err := evidence.Last[evidence.Found](facts)
 	if err != nil {
 		return evidence.Settled{}, nil, err
 	}
-	if !found {
-		return settled, nil, nil
+	if is {
+		change := repotx.Found{Commit: found.Commit, Parent: found.Parent, Transaction: found.Transaction}
+		intent := change.Intent(run.ID, run.TargetRef, run.BaseRef)
+		return settled, &intent, nil
 	}
-	return settled, &intended, nil
+	intended, is, err := evidence.Last[evidence.Intended](facts)
+	if err != nil || !is {
+		return settled, nil, err
+	}
+	return settled, &repotx.Intent{
+		Run: run.ID, Transaction: intended.Transaction, TargetRef: intended.TargetRef, Old: intended.Old, BaseRef: intended.BaseRef,
+		Base: intended.Baseline, Commit: intended.Commit, Fence: repotx.Fence{Ref: intended.FenceRef, Value: intended.FenceValue},
+	}, nil
 }

@@ -189,6 +189,18 @@ type Published struct {
 	ReadBack    bool              `json:"read_back"` // both refs were read from the push URL and hold the commit
 }
 
+// Found is a commit at the remote that names the run, whose record of what it intended is lost: the database was set back behind it. It
+// says what can be read there and nothing of how the commit came about. (A44, A51)
+type Found struct {
+	Cuts
+	By          string `json:"by"`          // the fence, or the branch alone
+	Transaction string `json:"transaction"` // as the commit says, as are the next
+	Profile     string `json:"profile"`
+	Commit      string `json:"commit"`
+	Tree        string `json:"tree"`
+	Parent      string `json:"parent"`
+}
+
 // Settled says what the remote's terminal values decide. (B28, B32)
 type Settled struct {
 	Cuts

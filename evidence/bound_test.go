@@ -149,6 +149,7 @@ func bodies() []evidence.Body {
 		evidence.TornDown{},
 		evidence.Intended{},
 		evidence.Published{},
+		evidence.Found{},
 		evidence.Settled{},
 		evidence.Cancelled{},
 		evidence.Closed{},

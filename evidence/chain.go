@@ -45,6 +45,7 @@ type Chain struct {
 	lastTear  TornDown
 	intended  Intended
 	published Published
+	found     Found
 	settled   Settled
 }
 
@@ -183,6 +184,8 @@ func (c *Chain) push(f Fact, body Body) {
 		c.intended = b
 	case Published:
 		c.published = b
+	case Found:
+		c.found = b
 	case Settled:
 		c.settled = b
 	}

@@ -49,8 +49,23 @@ func checkCommit(content []byte, run string, e Emitted, i Intended) error {
 	})
 }
 
-// checkTrailers holds the last paragraph of a commit's message against the trailers it must have, each exactly once.
-func checkTrailers(message string, want map[string]string) error {
+// Trailers reads what the trailers of an accepted commit say. ok is false for a commit that has not exactly one of each.
+func Trailers(message string) (run, transaction, profile string, ok bool) {
+	values := trailers(message)
+	for _, t := range []struct {
+		key string
+		to  *string
+	}{{TrailerRun, &run}, {TrailerTransaction, &transaction}, {TrailerProfile, &profile}} {
+		if len(values[t.key]) != 1 {
+			return "", "", "", false
+		}
+		*t.to = values[t.key][0]
+	}
+	return run, transaction, profile, true
+}
+
+// trailers reads the last paragraph of a commit's message.
+func trailers(message string) map[string][]string {
 	message = strings.TrimSuffix(message, "\n")
 	last := message[strings.LastIndex(message, "\n\n")+1:]
 	values := map[string][]string{}
@@ -59,6 +74,12 @@ func checkTrailers(message string, want map[string]string) error {
 			values[key] = append(values[key], value)
 		}
 	}
+	return values
+}
+
+// checkTrailers holds the last paragraph of a commit's message against the trailers it must have, each exactly once.
+func checkTrailers(message string, want map[string]string) error {
+	values := trailers(message)
 	for _, key := range []string{TrailerRun, TrailerTransaction, TrailerProfile} {
 		if got := values[key]; len(got) != 1 || got[0] != want[key] {
 			return fmt.Errorf("its trailer %s is not %q", key, want[key])

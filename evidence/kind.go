@@ -22,6 +22,7 @@ const (
 	KindTornDown     Kind = "torn_down"
 	KindIntended     Kind = "intended"
 	KindPublished    Kind = "published"
+	KindFound        Kind = "found" // instead of an intent whose record is lost
 	KindSettled      Kind = "settled"
 	KindCancelled    Kind = "cancelled"
 	KindClosed       Kind = "closed"
@@ -65,6 +66,7 @@ var rules = []rule{
 	},
 	{KindIntended, Intended{}, []Stage{StageAccept}, []Source{SourceObserved}, acceptanceNeeds},
 	{KindPublished, Published{}, []Stage{StageAccept}, []Source{SourceObserved}, []Kind{KindIntended}},
+	{KindFound, Found{}, []Stage{StageAccept, StageClose, StageReconcile}, []Source{SourceObserved}, []Kind{KindClaimed}},
 	{
 		KindSettled,
 		Settled{},
@@ -150,6 +152,10 @@ func (Intended) body()      {}
 // Kind implements Body.
 func (Published) Kind() Kind { return KindPublished }
 func (Published) body()      {}
+
+// Kind implements Body.
+func (Found) Kind() Kind { return KindFound }
+func (Found) body()      {}
 
 // Kind implements Body.
 func (Settled) Kind() Kind { return KindSettled }

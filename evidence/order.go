@@ -6,7 +6,7 @@ import (
 )
 
 // once lists the kinds a run has at most one of: one emission, one attempt, one commit, one end. (A40)
-var once = []Kind{KindEmitted, KindStarted, KindSandboxed, KindSessionEnded, KindCaptured, KindIntended, KindClosed}
+var once = []Kind{KindEmitted, KindStarted, KindSandboxed, KindSessionEnded, KindCaptured, KindIntended, KindFound, KindClosed}
 
 // admit decides whether f with its body may be the next fact. (A1)
 func (c *Chain) admit(f Fact, body Body) error {
@@ -54,6 +54,8 @@ func (c *Chain) consistent(f Fact, body Body) error {
 		}
 	case Intended:
 		switch {
+		case c.seen[KindFound]:
+			return fmt.Errorf("%w: the run's change was found at the remote", ErrOrder)
 		case c.seen[KindFailed] || c.seen[KindCancelled]:
 			return fmt.Errorf("%w: the run has failed or was cancelled", ErrOrder)
 		case !c.lastTear.Clean():
@@ -63,15 +65,30 @@ func (c *Chain) consistent(f Fact, body Body) error {
 		if b.Transaction != c.intended.Transaction {
 			return fmt.Errorf("%w: another transaction was intended", ErrOrder)
 		}
+	case Found:
+		if c.seen[KindIntended] {
+			return fmt.Errorf("%w: the record says what was intended", ErrOrder)
+		}
 	case Settled:
-		if c.seen[KindIntended] && b.Transaction != c.intended.Transaction {
-			return fmt.Errorf("%w: another transaction was intended", ErrOrder)
-		}
-		if b.Effect == EffectConfirmed && !c.seen[KindIntended] {
-			return fmt.Errorf("%w: nothing was intended that could be confirmed", ErrOrder)
-		}
+		return c.settles(b)
 	case Closed:
 		return c.closes(b)
+	}
+	return nil
+}
+
+// settles decides whether the chain carries what the remote was found to say: of a change that was intended, or found there.
+func (c *Chain) settles(b Settled) error {
+	transaction := c.intended.Transaction
+	if c.seen[KindFound] {
+		transaction = c.found.Transaction
+	}
+	change := c.seen[KindIntended] || c.seen[KindFound]
+	switch {
+	case change && b.Transaction != transaction:
+		return fmt.Errorf("%w: another transaction was intended", ErrOrder)
+	case !change && b.Effect == EffectConfirmed:
+		return fmt.Errorf("%w: nothing was intended or found that could be confirmed", ErrOrder)
 	}
 	return nil
 }
@@ -89,7 +106,7 @@ func (c *Chain) closes(b Closed) error {
 		return fmt.Errorf("%w: no read-back confirms the effect", ErrOrder)
 	case !c.seen[KindSettled] && b.Effect == EffectNotApplied && c.seen[KindIntended]:
 		return fmt.Errorf("%w: nothing settled that the intended change was not applied", ErrOrder)
-	case c.seen[KindPublished] && b.Effect == EffectNotDispatched:
+	case (c.seen[KindPublished] || c.seen[KindFound]) && b.Effect == EffectNotDispatched:
 		return fmt.Errorf("%w: a change was dispatched", ErrOrder)
 	case b.State == StateCompleted && b.Effect == EffectNotApplied:
 		return fmt.Errorf("%w: a run whose change was not applied is not completed", ErrOrder)
@@ -100,5 +117,5 @@ func (c *Chain) closes(b Closed) error {
 // neverSent reports whether a run may close as not dispatched although the settling says not applied: the tombstone shows that
 // nothing landed, and without an intent nothing was sent.
 func (c *Chain) neverSent(effect Effect) bool {
-	return effect == EffectNotDispatched && c.settled.Effect == EffectNotApplied && !c.seen[KindIntended]
+	return effect == EffectNotDispatched && c.settled.Effect == EffectNotApplied && !c.seen[KindIntended] && !c.seen[KindFound]
 }

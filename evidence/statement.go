@@ -64,6 +64,7 @@ type Predicate struct {
 	Tree        string `json:"tree"`
 	Lease       string `json:"lease"` // at publication
 	Displaced   bool   `json:"displaced"`
+	RecordLost  bool   `json:"record_lost,omitempty"` // the commit was found at the remote; how it came about is not known
 
 	Proof            bool     `json:"proof"`
 	Attended         bool     `json:"attended"`
@@ -122,6 +123,8 @@ func (p *Predicate) include(f Fact, body Body) {
 		p.TeardownObserved = f.Source == SourceObserved && b.Clean()
 	case Intended:
 		p.Transaction, p.Commit, p.Tree = b.Transaction, b.Commit, b.Tree
+	case Found:
+		p.Transaction, p.Commit, p.Tree, p.RecordLost = b.Transaction, b.Commit, b.Tree, true
 	case Published:
 		p.Lease = b.Lease
 	case Settled:

@@ -55,6 +55,7 @@ type verification struct {
 	preflighted *Preflighted
 	sandboxed   *Sandboxed
 	intended    *Intended
+	found       *Found
 }
 
 func (v *verification) add(name string, result Result, format string, args ...any) {
@@ -89,6 +90,8 @@ func (v *verification) chain() {
 			v.sandboxed = &b
 		case Intended:
 			v.intended = &b
+		case Found:
+			v.found = &b
 		}
 	}
 	last := v.rec.Facts[len(v.rec.Facts)-1]
@@ -191,6 +194,7 @@ func labels(p Predicate) string {
 		"manifest waived":       p.Manifest == "waived",
 		"limits not enforced":   len(p.NotEnforced) > 0,
 		"displaced":             p.Displaced,
+		"record lost":           p.RecordLost,
 		"teardown not observed": p.StartedAt != "" && !p.TeardownObserved,
 	} {
 		if on {
@@ -227,6 +231,9 @@ func (v *verification) pins() {
 			pairs = append(pairs, pair{"fence ref", p.FenceRef, i.FenceRef})
 		}
 	}
+	if f := v.found; f != nil {
+		pairs = append(pairs, pair{"profile", e.Profile + "#" + e.ProfileDigest, f.Profile})
+	}
 	var differ []string
 	for _, p := range pairs {
 		if p.emitted != p.later {
@@ -245,6 +252,9 @@ func (v *verification) isolation() {
 	switch {
 	case !v.chainHolds:
 		v.add(CheckIsolation, ResultNotEvaluated, "the chain does not hold")
+		return
+	case v.sandboxed == nil && v.found != nil:
+		v.add(CheckIsolation, ResultNotEvaluated, "the record of the session is lost")
 		return
 	case v.sandboxed == nil:
 		v.add(CheckIsolation, ResultNotEvaluated, "no sandbox was created")
@@ -301,6 +311,8 @@ func (v *verification) commit() {
 	switch {
 	case !v.chainHolds:
 		v.add(CheckCommit, ResultNotEvaluated, "the chain does not hold")
+	case v.found != nil:
+		v.add(CheckCommit, ResultNotEvaluated, "the record is lost; the commit that names the run at the remote is %s", v.found.Commit)
 	case v.intended == nil:
 		v.add(CheckCommit, ResultNotEvaluated, "no commit was intended")
 	case len(v.rec.Commit) == 0:
@@ -318,6 +330,8 @@ func (v *verification) pack() {
 	switch {
 	case !v.chainHolds:
 		v.add(CheckPack, ResultNotEvaluated, "the chain does not hold")
+	case v.found != nil:
+		v.add(CheckPack, ResultNotEvaluated, "the record is lost")
 	case v.intended == nil:
 		v.add(CheckPack, ResultNotEvaluated, "no commit was intended")
 	case len(v.rec.Pack) == 0:

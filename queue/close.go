@@ -142,6 +142,11 @@ func (l *Lease) result(c Closing, chain *evidence.Chain, now time.Time) (Result,
 	if err != nil {
 		return Result{}, err
 	}
+	if found, is, err := evidence.Last[evidence.Found](chain.Facts()); err != nil {
+		return Result{}, err
+	} else if is {
+		intended.Transaction, intended.Commit = found.Transaction, found.Commit // what was changed in it is not known
+	}
 	head, count := chain.Head()
 	return Result{
 		Version: 1, Run: l.run.ID, Definition: l.run.Definition, OperationKey: l.run.OperationKey,

@@ -137,7 +137,8 @@ func (s *Store) Adopt(ctx context.Context, by string) ([]Run, error) {
 		rows, err := tx.Query(ctx, `
 			UPDATE ops_run SET lease_epoch = (lease_epoch / $1 + 1) * $1, lease_expires_at = NULL, job_id = NULL,
 				started_at = coalesce(started_at, clock_timestamp()),
-				state = CASE WHEN state IN ('waiting_approval', 'suspended') THEN 'waiting_external' ELSE state END,
+				state = CASE WHEN state = 'created' THEN 'running'
+					WHEN state IN ('waiting_approval', 'suspended') THEN 'waiting_external' ELSE state END,
 				next_check_at = CASE WHEN state IN ('waiting_approval', 'suspended', 'waiting_external') THEN clock_timestamp() END,
 				wait_reason = CASE WHEN state IN ('waiting_approval', 'suspended', 'waiting_external') THEN 'database adopted' END
 			WHERE finished_at IS NULL RETURNING `+runColumns, int64(adoptionStride))
@@ -168,6 +169,18 @@ func (s *Store) Adopt(ctx context.Context, by string) ([]Run, error) {
 		return nil, fmt.Errorf("adopt the database: %w", err)
 	}
 	return runs, nil
+}
+
+// OutlivedItsRecord reports whether a run was emitted before the database was last adopted: then it may have done what the database
+// does not know any more. (A51)
+func (s *Store) OutlivedItsRecord(ctx context.Context, run string) (outlived bool, err error) {
+	err = s.patiently(ctx, func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, `SELECT coalesce(r.created_at < c.adopted_at, false) FROM ops_run r, control c WHERE r.id = $1`, run).Scan(&outlived)
+	})
+	if err != nil {
+		return false, fmt.Errorf("ask whether run %s is older than the last adoption: %w", run, err)
+	}
+	return outlived, nil
 }
 
 // CheckNow makes a run that waits for the remote due at once. ErrNotClaimable when it does not wait.

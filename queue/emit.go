@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -50,12 +51,12 @@ func (s *Store) Emit(ctx context.Context, r Request, e Emission) (run Run, creat
 	if err != nil {
 		return Run{}, false, err
 	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return Run{}, false, fmt.Errorf("make a run id: %w", err)
-	}
 	err = s.transact(ctx, func(tx pgx.Tx) error {
-		created, err = s.insertRun(ctx, tx, id.String(), contract, e)
+		id, err := runID(ctx, tx, r.TriggerKey)
+		if err != nil {
+			return err
+		}
+		created, err = s.insertRun(ctx, tx, id, contract, e)
 		return err
 	})
 	if err != nil {
@@ -76,6 +77,17 @@ func (s *Store) emitted(ctx context.Context, key, digest string) (Run, error) {
 			fmt.Errorf("run %s has this trigger key and another request", run.ID))
 	}
 	return run, nil
+}
+
+// runID is the id of the run of a trigger key. It is derived, so that a run that is emitted anew in a database that was set back behind
+// it is the same run, and meets its own fence at the remote: what it has published is not published again. The salt keeps the runs of
+// two databases apart that work on one remote. (A51)
+func runID(ctx context.Context, tx pgx.Tx, triggerKey string) (string, error) {
+	var salt uuid.UUID
+	if err := tx.QueryRow(ctx, `SELECT salt FROM control`).Scan(&salt); err != nil {
+		return "", fmt.Errorf("make a run id: %w", err)
+	}
+	return uuid.NewHash(sha256.New(), salt, []byte(triggerKey), 8).String(), nil
 }
 
 func (s *Store) insertRun(ctx context.Context, tx pgx.Tx, id string, c Contract, e Emission) (bool, error) {

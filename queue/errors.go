@@ -53,10 +53,16 @@ func transient(err error) bool {
 		case "08", "40", "53", "57", "58":
 			return true
 		}
-		return code == "55P03" || code == sqlReadOnly || code == "25P03"
+		return code == "55P03" || code == sqlReadOnly || code == "25P03" || stalePlan(err)
 	}
 	var network net.Error
 	var connect *pgconn.ConnectError
 	return errors.As(err, &network) || errors.As(err, &connect) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || pgconn.SafeToRetry(err)
+}
+
+// stalePlan reports whether a statement was prepared for a table that has other columns by now. The transaction has failed by it.
+func stalePlan(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "0A000" && pg.Routine == "RevalidateCachedQuery"
 }

@@ -192,8 +192,16 @@ func (s *Store) Close() {
 // Pool is for the packages that keep tables of their own in the same database.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
-// transact runs fn in a transaction. Every write goes through here.
+// transact runs fn in a transaction, and once more when the tables had changed under it. Every write goes through here.
 func (s *Store) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
+	err := s.tryTransact(ctx, fn)
+	if stalePlan(err) { // nothing was done, and the connections that remember the tables as they were are gone
+		err = s.tryTransact(ctx, fn)
+	}
+	return err
+}
+
+func (s *Store) tryTransact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if s.config.TransactionPooling {
 			for name, limit := range s.config.limits() {
@@ -208,9 +216,10 @@ func (s *Store) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	return err
 }
 
-// noteError leaves a server that turned read-only: the connections to it are given up, and the next finds the new primary.
+// noteError leaves a server that turned read-only: the connections to it are given up, and the next finds the new primary. So are
+// connections that were prepared for tables as they were before a migration or a restore.
 func (s *Store) noteError(err error) {
-	if sqlState(err) == sqlReadOnly {
+	if sqlState(err) == sqlReadOnly || stalePlan(err) {
 		s.pool.Reset()
 		s.beats.Reset()
 	}

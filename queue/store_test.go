@@ -81,3 +81,20 @@ func TestConfigThatCannotKeepALeaseIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, "queue:", name)
 	}
 }
+
+// CASES 3: a process that is at work while a migration or a restore changes a table goes on: what it has prepared is prepared anew.
+func TestTablesThatChangeUnderAProcessAreNoErrorOfIt(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	s := open(t, url)
+	run := emit(t, s, request("before"))
+	lease := claim(t, s, run)
+	start(t, t.Context(), lease)
+	sql(t, open(t, url), `ALTER TABLE ops_run ADD COLUMN added text; ALTER TABLE ops_run ALTER COLUMN queue TYPE varchar(200)`)
+	_, err := s.Run(t.Context(), run.ID)
+	require.NoError(t, err)
+	require.NoError(t, lease.Check(t.Context()))
+	sql(t, open(t, url), `ALTER TABLE ops_run ALTER COLUMN queue TYPE text`)
+	emit(t, s, request("after"))
+	require.NoError(t, lease.Close(t.Context(), failed(evidence.EffectNotDispatched, evidence.CodeSessionFailed)))
+}

@@ -61,11 +61,12 @@ const (
 	foreign    origin = iota // no object that the harness makes for this run
 	openFence                // a first value: the run's own tag, whose worker died before it could record it
 	closedTomb               // a tombstone of an epoch up to the one that asks
+	landed                   // a commit that names the run
 )
 
 // identify reads the object behind a fence's value that no record names. Only objects that this package would make byte for
-// byte are recognised.
-func (r *Remote) identify(ctx context.Context, run string, epoch int64, value string) (what origin, err error) {
+// byte are recognised, and commits by their trailers.
+func (r *Remote) identify(ctx context.Context, run string, epoch int64, value string) (what origin, found *Found, err error) {
 	err = r.fetchAside(ctx, request{want: value, depth: 1, filter: "tree:0"}, func(s *filesystem.Storage) error {
 		o, err := s.EncodedObject(plumbing.AnyObject, plumbing.NewHash(value))
 		if err != nil {
@@ -90,13 +91,16 @@ func (r *Remote) identify(ctx context.Context, run string, epoch int64, value st
 			if err == nil && at >= 1 && at <= epoch && TombstoneValue(run, at) == value {
 				what = closedTomb
 			}
+			if found = foundIn(c, run); found != nil {
+				what = landed
+			}
 		}
 		return nil
 	})
 	if err != nil {
-		return foreign, fmt.Errorf("reading the fence %s: %w", value, err)
+		return foreign, nil, fmt.Errorf("reading the fence %s: %w", value, err)
 	}
-	return what, nil
+	return what, found, nil
 }
 
 // fetchAside fetches into a folder that is gone on return. use is not called when the remote had nothing to send.

@@ -11,7 +11,7 @@ import (
 // Reason says what a settlement rests on. The set is closed.
 type Reason string
 
-// The reasons. The first four leave the effect unknown.
+// The reasons. The first six, and record_lost, leave the effect unknown.
 const (
 	ReasonRemoteSilent   Reason = "remote_silent"   // unreachable, denied, or not understood
 	ReasonFenceStuck     Reason = "fence_stuck"     // the fence did not move and did not say why: a stale lock, a hook
@@ -24,6 +24,7 @@ const (
 	ReasonDisplaced      Reason = "displaced"       // the commit landed, and the branch was moved away from it since
 	ReasonBranchMovedOn  Reason = "branch_moved_on" // fencing waived: the branch went on from the baseline without the commit
 	ReasonBranchReplaced Reason = "branch_replaced" // fencing waived: the branch no longer holds even the baseline
+	ReasonRecordLost     Reason = "record_lost"     // a commit names the run, which has no record of it, and the fence does not hold it
 )
 
 // SettleInput names what is to be settled. The epoch must be committed as the run's before Settle is called: from then on
@@ -37,6 +38,12 @@ type SettleInput struct {
 	Fences []string
 	// Waived says that the run goes without a fence.
 	Waived bool
+	// TargetRef, BaseRef and Profile (name@version#digest) are the run's; a commit that no record names is the run's only with them.
+	TargetRef, BaseRef, Profile string
+	// RecordLost says that the run's records may be missing what it has done: its database was set back. Then the branch is searched
+	// for a commit that names the run, from the tip back to Baseline.
+	RecordLost bool
+	Baseline   string
 }
 
 // Settlement is the effect of a run's publication as the remote shows it.
@@ -49,6 +56,8 @@ type Settlement struct {
 	Fence, Branch string
 	// Displaced says that the commit landed and the branch no longer holds it.
 	Displaced bool
+	// Found is the commit of a run that has no record of it, as the remote shows it; nil otherwise.
+	Found *Found
 	// Why explains an unknown effect, for the log.
 	Why error
 }
@@ -78,11 +87,16 @@ func (r *Remote) Settle(ctx context.Context, in SettleInput) (Settlement, error)
 		if err != nil {
 			return unknown(ReasonRemoteSilent, Observation{}, err), nil
 		}
-		o := Observation{Fence: adv.Refs[ref], Commit: Missing}
-		if in.Intent != nil {
+		o := Observation{Fence: adv.Refs[ref], Branch: adv.Refs[in.TargetRef], Commit: Missing}
+		switch {
+		case in.Intent != nil:
 			o = r.see(ctx, *in.Intent, adv)
+		case in.RecordLost:
+			if s, decided := r.judgeLost(ctx, in, o, adv); decided {
+				return s, nil
+			}
 		}
-		s, open := r.judge(ctx, in, o)
+		s, open := r.judge(ctx, in, o, adv)
 		if !open {
 			return s, nil
 		}
@@ -96,7 +110,7 @@ func (r *Remote) Settle(ctx context.Context, in SettleInput) (Settlement, error)
 }
 
 // judge applies the rules to one look at the remote. open says that the fence decides nothing yet and may be closed.
-func (r *Remote) judge(ctx context.Context, in SettleInput, o Observation) (s Settlement, open bool) {
+func (r *Remote) judge(ctx context.Context, in SettleInput, o Observation, adv Advertisement) (s Settlement, open bool) {
 	switch {
 	case in.Waived && in.Intent == nil:
 		return settled(evidence.EffectNotApplied, ReasonTombstoned, o), false
@@ -113,8 +127,10 @@ func (r *Remote) judge(ctx context.Context, in SettleInput, o Observation) (s Se
 	case o.Fence == "":
 		return unknown(ReasonFenceAbsent, o, o.Why), false
 	}
-	what, err := r.identify(ctx, in.Run, in.Epoch, o.Fence)
+	what, found, err := r.identify(ctx, in.Run, in.Epoch, o.Fence)
 	switch {
+	case what == landed && in.Intent == nil && found.Profile == in.Profile:
+		return r.judgeFound(ctx, in, *found, adv), false
 	case what == openFence:
 		return Settlement{}, true
 	case what == closedTomb:

@@ -129,6 +129,15 @@ func detailOf(ctx context.Context, h *harness.Harness, run queue.Run) (runDetail
 			Deletions: intended.Deletions, ChangedPaths: append([]string{}, intended.ChangedPaths...),
 		}
 	}
+	lost, found, err := evidence.Last[evidence.Found](facts)
+	if err != nil {
+		return detail, err
+	}
+	if found {
+		detail.Commit = &commitView{
+			Transaction: lost.Transaction, Commit: lost.Commit, Tree: lost.Tree, Baseline: lost.Parent, TargetRef: run.TargetRef, ChangedPaths: []string{},
+		}
+	}
 	deliveries, err := h.Store().Deliveries(ctx, run.ID)
 	if err != nil {
 		return detail, err

@@ -59,6 +59,8 @@ func detailOfBody(body evidence.Body) string {
 			return "not read back, lease " + b.Lease
 		}
 		return "read back, lease " + b.Lease
+	case evidence.Found:
+		return fmt.Sprintf("commit %s names the run, by the %s; its record is lost", short(b.Commit), b.By)
 	case evidence.Settled:
 		return fmt.Sprintf("%s, %s, by %s", b.Effect, b.Reason, b.By)
 	case evidence.Cancelled:

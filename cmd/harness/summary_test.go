@@ -47,6 +47,7 @@ func TestEveryKindOfFactHasALine(t *testing.T) {
 		},
 		{evidence.Published{ReadBack: true, Lease: "held"}, "read back, lease held"},
 		{evidence.Published{Lease: "expired_unclaimed"}, "not read back, lease expired_unclaimed"},
+		{evidence.Found{By: "fence", Commit: "abc"}, "commit abc names the run, by the fence; its record is lost"},
 		{evidence.Settled{Effect: evidence.EffectNotApplied, Reason: "tombstoned", By: "reconciler"}, "not_applied, tombstoned, by reconciler"},
 		{evidence.Cancelled{By: "ada", Reason: "wrong branch"}, "by ada: wrong branch"},
 		{evidence.Closed{State: evidence.StateFailed, Effect: evidence.EffectNotApplied}, "failed, effect not_applied"},

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -13,13 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rein-aharness/harness/evidence"
-	"github.com/rein-aharness/harness/queue"
 	"github.com/rein-aharness/harness/tests/deployment"
 )
 
-// A44, A51: a dump is loaded into the same cluster, from when one run had published and not closed and another was not claimed yet;
-// both have landed since. Nobody claims until it is adopted. Then the first is settled from its remote; of the second, whose record is
-// gone, only the remote still knows, so that it waits for an operator; and nothing lands twice.
+// A44, A51: a dump is loaded into the same cluster, from when one run had published and not closed, another was not claimed yet, and a
+// third was not emitted; all have landed since. Nobody claims until it is adopted. Then the first is settled from its remote, and so is
+// the second, of whose attempt only the remote still knows; the third is emitted again, is the same run, and is settled likewise; and
+// nothing lands twice.
 func TestARestoredDumpStopsAllClaimsUntilItIsAdoptedAndNothingLandsTwice(t *testing.T) {
 	t.Parallel()
 	s := set(t, []string{"/usr/local/bin/toolbox", "append", "a.txt", "q:once more\\n"})
@@ -33,10 +34,12 @@ func TestARestoredDumpStopsAllClaimsUntilItIsAdoptedAndNothingLandsTwice(t *test
 		run := s.final(t, id, within)
 		require.Equal(t, evidence.EffectConfirmed, run.Effect, "%s %s", run.FailedStage, run.Code)
 	}
+	later := s.emit(t, "emitted after the dump") // on what the two have made
+	require.Equal(t, evidence.EffectConfirmed, s.final(t, later.ID, within).Effect)
 	second.Signal(t, syscall.SIGTERM)
 	second.Ended(t, within)
 	landed := s.asked(t, main)
-	require.Len(t, landed, 2)
+	require.Len(t, landed, 3)
 	s.load(t, dump)
 
 	third := s.Worker(t, "third", deployment.WorkerSettings{})
@@ -48,13 +51,18 @@ func TestARestoredDumpStopsAllClaimsUntilItIsAdoptedAndNothingLandsTwice(t *test
 	adopted, _ := s.Command(t, "doctor", "--adopt", "--operator", "ada", "--json")
 	require.Contains(t, adopted, published.ID)
 	require.Contains(t, adopted, unclaimed.ID)
-	run := s.final(t, published.ID, within)
-	require.Equal(t, evidence.EffectConfirmed, run.Effect, "%s %s", run.FailedStage, run.Code)
-	deployment.Verify(t, s.h, run.ID)
-	run = s.until(t, unclaimed.ID, within, func(r queue.Run) bool { return r.State == evidence.StateWaitingExternal })
-	require.Equal(t, evidence.EffectUnknown, run.Effect)
+	again := s.emit(t, "emitted after the dump")
+	require.Equal(t, later.ID, again.ID)
+	for id, lost := range map[string]bool{published.ID: false, unclaimed.ID: true, again.ID: true} {
+		run := s.final(t, id, within)
+		require.Equal(t, evidence.StateCompleted, run.State, "%s %s", run.FailedStage, run.Code)
+		require.Equal(t, evidence.EffectConfirmed, run.Effect)
+		report := deployment.Verify(t, s.h, id)
+		require.Equal(t, lost, strings.Contains(fmt.Sprint(report.Checks), "record lost"))
+		s.nothingLeft(t, id)
+	}
 	require.Equal(t, landed, s.asked(t, main))
-	require.Len(t, s.repo.Log(t, main), 3)
+	require.Len(t, s.repo.Log(t, main), 4)
 }
 
 // dump writes the database to a file, as it is backed up.

@@ -200,6 +200,7 @@ func TestACutEndAnEditedChainAndAnotherKeyAreFound(t *testing.T) {
 		l.sign(t, bytes.ReplaceAll(envelope, []byte(forger.KeyID()), []byte(keyOf(t, l.run.Statement))))
 		l.fails(t, "the signature is not key", evidence.CheckSignature)
 	}
+	l.rewrite(t, l.facts)
 	l.sign(t, []byte{})
 	l.fails(t, "no signed statement", evidence.CheckEnvelope)
 	l.sign(t, l.run.Statement)
