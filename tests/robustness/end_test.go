@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -154,13 +155,14 @@ func (s *soak) commits(repo stack.RemoteRepo) []history.CommitOn {
 	return all
 }
 
-// retireWithin bounds how long the workers may need for everything that is to go by itself.
+// retireWithin bounds how long the workers may be without having anything go that is to go by itself.
 const retireWithin = 2 * time.Minute
 
 // retire lets the retention of all fences end and every chore be due, and waits until nothing is left. Then it reads what the remotes
 // and the database have written down.
 func (s *soak) retire(record *history.Record) {
 	ctx := s.t.Context()
+	least := math.MaxInt // of what was left
 	for end := time.Now().Add(retireWithin); time.Now().Before(end) && pause(ctx, 3*time.Second); {
 		for _, statement := range []string{
 			`UPDATE run_fence SET due_at = clock_timestamp() WHERE deleted_at IS NULL AND due_at > clock_timestamp()`,
@@ -169,8 +171,12 @@ func (s *soak) retire(record *history.Record) {
 			_, err := s.db.Exec(ctx, statement)
 			require.NoError(s.t, err)
 		}
-		if len(s.remains(ctx)) == 0 {
+		left := len(s.remains(ctx))
+		if left == 0 {
 			break
+		}
+		if left < least {
+			least, end = left, time.Now().Add(retireWithin)
 		}
 	}
 	for _, repo := range s.repos {
