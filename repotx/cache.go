@@ -51,7 +51,7 @@ type entry struct {
 	once sync.Once
 }
 
-func (e *entry) close() { e.once.Do(func() { _ = e.lock.Close() }) } // closing a read-only lock file cannot lose anything
+func (e *entry) close() { e.once.Do(func() { _ = unlock(e.lock) }) } // an unlocked, closed lock file cannot lose anything
 
 func cacheKey(repository, commit string) string {
 	sum := sha256.Sum256([]byte(repository + "\n" + commit))
@@ -68,7 +68,7 @@ func (c *cache) entry(ctx context.Context, repository, commit string, fetch func
 	if err != nil {
 		return nil, err
 	}
-	defer guard.Close()
+	defer unlock(guard)
 	if e, err := c.use(key); e != nil || err != nil {
 		return e, err
 	}
@@ -100,7 +100,7 @@ func (c *cache) use(key string) (*entry, error) {
 		err = os.Chtimes(lock.Name(), now, now)
 	}
 	if err != nil || !same {
-		lock.Close()
+		unlock(lock)
 		if err != nil {
 			return nil, fmt.Errorf("marking a cached baseline as used: %w", err)
 		}
@@ -123,7 +123,7 @@ func (c *cache) fill(ctx context.Context, key string, fetch func(context.Context
 	}
 	e, err := c.fetched(ctx, key, temp, lock, fetch)
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(temp), lock.Close())
+		return nil, errors.Join(err, os.RemoveAll(temp), unlock(lock))
 	}
 	return e, nil
 }
@@ -144,7 +144,7 @@ func (c *cache) fetched(ctx context.Context, key, temp string, lock *os.File, fe
 	if err != nil {
 		return nil, err
 	}
-	defer guard.Close()
+	defer unlock(guard)
 	if err := c.evict(c.bytes - size); err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (c *cache) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer guard.Close()
+	defer unlock(guard)
 	folders, err := os.ReadDir(c.dir)
 	if err != nil {
 		return err
@@ -253,7 +253,7 @@ func removeUnused(dir string) (bool, error) {
 	if lock == nil {
 		return false, nil
 	}
-	defer lock.Close()
+	defer unlock(lock)
 	parent, name := filepath.Split(dir)
 	doomed := dir
 	if !strings.HasPrefix(name, tempPrefix) {
@@ -282,6 +282,12 @@ func sameFile(f *os.File) (bool, error) {
 		return false, err
 	}
 	return os.SameFile(open, named), nil
+}
+
+// unlock frees a lock and closes its file. Closing alone would not free it while a program that is just being started has the
+// file too, as every new process has between its fork and its exec.
+func unlock(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
 // lockNow takes an exclusive lock on a file, made if absent. It returns nil when another holds it.

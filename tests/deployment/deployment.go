@@ -76,6 +76,8 @@ catalog: catalog
 	config, err := harness.ReadConfig(d.File)
 	require.NoError(t, err)
 	d.Config = config
+	// Databases of one template would make the same run ids, and sandboxes of the same name on the one engine.
+	d.Forge(t, `UPDATE control SET salt = gen_random_uuid()`)
 	return d
 }
 
