@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rein-aharness/harness/internal/canonical"
+	"github.com/rein-aharness/harness/queue"
 	"github.com/rein-aharness/harness/rein/credential"
 )
 
@@ -103,12 +105,14 @@ type RetentionConfig struct {
 	FenceHours int `json:"fence_hours"`
 }
 
-// DeliveryConfig is one webhook to which the result of every run is delivered.
+// DeliveryConfig is one webhook that is told of every run that has ended.
 type DeliveryConfig struct {
 	Name     string `json:"name"`     // required
 	URL      string `json:"url"`      // required
 	KeyFile  string `json:"key_file"` // required: the HMAC key that signs each request
 	Required bool   `json:"required"` // retried until it succeeds; otherwise best-effort and labelled so
+	// Records are what it is told: result, history, metrics. Default: the result alone.
+	Records []queue.Record `json:"records"`
 }
 
 // ReadConfig reads, completes and validates the configuration file at path. Relative paths in it are relative to its folder.
@@ -229,6 +233,9 @@ func (c Config) validate() error {
 		need(d.Name != "" && d.URL != "" && d.KeyFile != "", "deliveries: each needs name, url and key_file")
 		need(!names[d.Name], "deliveries: the name %q stands twice", d.Name)
 		names[d.Name] = true
+		for _, r := range d.Records {
+			need(slices.Contains(queue.Records(), r), "deliveries: %q is no record; there are %v", r, queue.Records())
+		}
 	}
 	return errors.Join(problems...)
 }

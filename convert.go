@@ -28,7 +28,7 @@ func (c Config) queue(url string) queue.Config {
 		MaxConnections: int32(8 + 2*c.Worker.Concurrency), TransactionPooling: c.Database.TransactionPooling,
 	}
 	for _, d := range c.Deliver {
-		out.Endpoints = append(out.Endpoints, queue.Endpoint{Name: d.Name, URL: d.URL, KeyFile: d.KeyFile, Required: d.Required})
+		out.Endpoints = append(out.Endpoints, queue.Endpoint{Name: d.Name, URL: d.URL, KeyFile: d.KeyFile, Required: d.Required, Records: d.Records})
 	}
 	return out
 }

@@ -124,6 +124,15 @@ func (h *Harness) examineWork(ctx context.Context) []Check {
 		runs.Mend = "see `harness runs list --stuck`; `harness reconcile RUN` asks the remote again, `harness runs settle RUN` records your decision"
 	}
 	checks = append(checks, runs)
+	overdue, err := h.store.OverdueDeliveries(ctx)
+	if err != nil {
+		return append(checks, problem("deliveries", err))
+	}
+	deliveries := Check{Name: "deliveries", OK: overdue == 0, Detail: fmt.Sprintf("%d required ones have failed three times or more", overdue)}
+	if !deliveries.OK {
+		deliveries.Mend = "see `harness deliveries list --state pending`; mend the endpoint, then `harness deliveries reconcile`"
+	}
+	checks = append(checks, deliveries)
 	failed, err := h.store.FailedChores(ctx)
 	if err != nil {
 		return append(checks, problem("chores", err))

@@ -95,6 +95,7 @@ func (l *Lease) Close(ctx context.Context, c Closing) error {
 type ending struct {
 	facts     []evidence.Fact
 	result    []byte
+	records   map[Record][]byte
 	digest    string
 	statement []byte
 }
@@ -130,6 +131,9 @@ func (l *Lease) prepareClose(c Closing) (ending, error) {
 		return ending{}, fmt.Errorf("close run %s: %w", l.run.ID, err)
 	}
 	if end.digest, err = canonical.DigestBytes(domainResult, end.result); err != nil {
+		return ending{}, fmt.Errorf("close run %s: %w", l.run.ID, err)
+	}
+	if end.records, err = records(l.run, end.result, end.facts); err != nil {
 		return ending{}, fmt.Errorf("close run %s: %w", l.run.ID, err)
 	}
 	return end, nil
@@ -175,7 +179,7 @@ func (l *Lease) close(ctx context.Context, tx pgx.Tx, c Closing, end ending) err
 	if err := l.store.scheduleFence(ctx, tx, l.run, c.Fence); err != nil {
 		return err
 	}
-	if err := l.store.addDeliveries(ctx, tx, l.run.ID, end.result); err != nil {
+	if err := l.store.addDeliveries(ctx, tx, l.run.ID, end.records); err != nil {
 		return err
 	}
 	return l.store.releaseRef(ctx, tx, l.run)

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -79,7 +80,11 @@ func deliverDue(t *testing.T, s *queue.Store) {
 
 func deliveries(t *testing.T, s *queue.Store, run string) []queue.Delivery {
 	t.Helper()
-	list, err := s.Deliveries(t.Context(), run)
+	filter := queue.DeliveryFilter{Run: run}
+	if run == "" {
+		filter.State = queue.DeliveryPending
+	}
+	list, err := s.Deliveries(t.Context(), filter)
 	require.NoError(t, err)
 	return list
 }
@@ -112,7 +117,7 @@ func TestResultIsDeliveredSignedAndOnce(t *testing.T) {
 	require.Equal(t, run.ID, result.Run)
 	require.Equal(t, evidence.StateCompleted, result.State)
 	d := deliveries(t, s, run.ID)[0]
-	require.Equal(t, "delivered", d.State)
+	require.Equal(t, queue.DeliveryDelivered, d.State)
 	require.NotNil(t, d.FinishedAt)
 }
 
@@ -133,11 +138,11 @@ func TestRequiredDeliveryIsRetriedUntilItSucceedsAndBestEffortIsGivenUp(t *testi
 	for _, d := range deliveries(t, s, run.ID) {
 		state[d.Endpoint] = d
 	}
-	require.Equal(t, "pending", state["required"].State)
+	require.Equal(t, queue.DeliveryPending, state["required"].State)
 	require.Equal(t, 10, state["required"].Attempts)
 	require.Equal(t, "answered with status 302", state["required"].LastError)
 	require.True(t, state["required"].NextAttemptAt.After(time.Now().Add(time.Minute)))
-	require.Equal(t, "abandoned", state["besteffort"].State)
+	require.Equal(t, queue.DeliveryAbandoned, state["besteffort"].State)
 	require.Len(t, deliveries(t, s, ""), 1, "the stuck one is visible")
 
 	sql(t, s, `DELETE FROM river_job`)
@@ -174,8 +179,100 @@ func TestDeliveryNobodyCanMakeStaysPendingAndSaysWhy(t *testing.T) {
 		{Name: "x", URL: "https://u:p@h/", KeyFile: "k"},
 		{Name: "", URL: "https://h/", KeyFile: "k"},
 		{Name: "x", URL: "https://h/"},
+		{Name: "x", URL: "https://h/", KeyFile: "k", Records: []queue.Record{"log"}},
+		{Name: "x", URL: "https://h/", KeyFile: "k", Records: []queue.Record{queue.RecordResult, queue.RecordResult}},
 	} {
 		_, err := queue.Open(t.Context(), queue.Config{URL: url, Endpoints: []queue.Endpoint{bad}})
 		require.Error(t, err)
 	}
+}
+
+// A50
+func TestEveryRecordIsMadeWithTheCloseAndNamesItsRunAndTransaction(t *testing.T) {
+	t.Parallel()
+	to := newReceiver(t, http.StatusOK)
+	s := newStore(t, func(c *queue.Config) {
+		all := endpoint(t, "all", to.URL, true)
+		all.Records = queue.Records()
+		c.Endpoints = []queue.Endpoint{all}
+	})
+	run := emit(t, s, request("records"))
+	complete(t, t.Context(), claim(t, s, run))
+	require.Len(t, deliveries(t, s, run.ID), 3, "made by the close itself")
+	deliverDue(t, s)
+	got := map[queue.Record][]byte{}
+	for i, q := range to.got {
+		got[queue.Record(q.Header.Get(queue.HeaderRecord))] = to.bodies[i]
+	}
+	require.Len(t, got, 3)
+	_, err := queue.DecodeResult(got[queue.RecordResult])
+	require.NoError(t, err)
+
+	var history queue.History
+	require.NoError(t, json.Unmarshal(got[queue.RecordHistory], &history))
+	require.Equal(t, run.ID, history.Run)
+	require.Equal(t, "tx-"+run.ID, history.Transaction)
+	require.Equal(t, evidence.StateCompleted, history.State)
+	require.Len(t, history.Claims, 1)
+	require.Equal(t, evidence.KindAdmitted, history.Decisions[0].Kind)
+	facts, err := s.Facts(t.Context(), run.ID)
+	require.NoError(t, err)
+	require.Len(t, history.Facts, len(facts))
+	for i, f := range facts {
+		require.Equal(t, f.Digest, history.Facts[i].Digest)
+	}
+
+	var metrics queue.Metrics
+	require.NoError(t, json.Unmarshal(got[queue.RecordMetrics], &metrics))
+	require.Equal(t, run.ID, metrics.Run)
+	require.Equal(t, "tx-"+run.ID, metrics.Transaction)
+	require.Equal(t, 1, metrics.Claims)
+	require.Equal(t, len(facts), metrics.Facts)
+	require.GreaterOrEqual(t, metrics.WaitedMillis, int64(0))
+	require.GreaterOrEqual(t, metrics.WorkedMillis, int64(0))
+}
+
+// A50
+func TestReconcilingDeliversWhatWasNotDeliveredAndChangesNoRun(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	to := newReceiver(t, http.StatusInternalServerError)
+	told := endpoint(t, "told", to.URL, false)
+	s := open(t, url, func(c *queue.Config) { c.Endpoints = []queue.Endpoint{told} })
+	run := emit(t, s, request("reconcile"))
+	complete(t, t.Context(), claim(t, s, run))
+	for range 10 {
+		due(t, s)
+		deliverDue(t, s)
+	}
+	require.Equal(t, queue.DeliveryAbandoned, deliveries(t, s, run.ID)[0].State)
+	jobs := `SELECT count(*)::int FROM river_job WHERE kind = $1`
+	runs := scalar[int](t, s, jobs, "harness_run")
+	before := scalar[string](t, s, `SELECT md5(ops_run::text) FROM ops_run`)
+	sql(t, s, `DELETE FROM river_job WHERE kind = 'harness_deliver'`)
+
+	// By now the endpoint is to be told everything, and takes it.
+	to.answer(http.StatusOK)
+	told.Records = queue.Records()
+	s = open(t, url, func(c *queue.Config) { c.Endpoints = []queue.Endpoint{told} })
+	done, err := s.ReconcileDeliveries(t.Context(), queue.DeliveryFilter{Run: run.ID})
+	require.NoError(t, err)
+	require.Equal(t, queue.Reconciled{Added: 2, Queued: 1}, done)
+	require.Equal(t, 3, scalar[int](t, s, jobs, "harness_deliver"))
+	deliverDue(t, s)
+	for _, d := range deliveries(t, s, run.ID) {
+		require.Equal(t, queue.DeliveryDelivered, d.State, d.Record)
+	}
+	done, err = s.ReconcileDeliveries(t.Context(), queue.DeliveryFilter{Run: run.ID})
+	require.NoError(t, err)
+	require.Zero(t, done, "nothing is told twice")
+	require.Equal(t, before, scalar[string](t, s, `SELECT md5(ops_run::text) FROM ops_run`))
+	require.Equal(t, runs, scalar[int](t, s, jobs, "harness_run"))
+
+	waits := emit(t, s, request("reconcile-waits"))
+	done, err = s.ReconcileDeliveries(t.Context(), queue.DeliveryFilter{Run: waits.ID})
+	require.NoError(t, err)
+	require.Zero(t, done, "a run that is not over has nothing to tell")
+	_, err = s.ReconcileDeliveries(t.Context(), queue.DeliveryFilter{Run: "nowhere"})
+	require.ErrorIs(t, err, queue.ErrNotFound)
 }

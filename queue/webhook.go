@@ -22,6 +22,7 @@ import (
 // checks it, refuses an old timestamp, and takes one delivery id once: a delivery may arrive more than once.
 const (
 	HeaderDelivery  = "Harness-Delivery"
+	HeaderRecord    = "Harness-Record"    // what the body is: result, history or metrics
 	HeaderTimestamp = "Harness-Timestamp" // Unix seconds
 	HeaderSignature = "Harness-Signature"
 )
@@ -52,20 +53,20 @@ func (s *Store) Deliver(ctx context.Context, id string) error {
 	err = s.pool.QueryRow(ctx, `
 		UPDATE delivery SET attempts = attempts + 1, next_attempt_at = clock_timestamp() + $3 * interval '1 millisecond'
 		WHERE id = $1 AND state = 'pending' AND attempts = $2 AND next_attempt_at <= clock_timestamp()
-		RETURNING run_id, endpoint, required, attempts, body`, id, d.Attempts, retryAfter(d.Attempts+1).Milliseconds()).
-		Scan(&d.Run, &d.Endpoint, &d.Required, &d.Attempts, &body)
+		RETURNING run_id, endpoint, record, required, attempts, body`, id, d.Attempts, retryAfter(d.Attempts+1).Milliseconds()).
+		Scan(&d.Run, &d.Endpoint, &d.Record, &d.Required, &d.Attempts, &body)
 	if isNone(err) {
 		return nil // another attempt has it
 	}
 	if err != nil {
 		return fmt.Errorf("begin delivery %s: %w", id, err)
 	}
-	failure := s.post(ctx, d.Endpoint, id, body)
-	state, text := "delivered", ""
+	failure := s.post(ctx, d, id, body)
+	state, text := DeliveryDelivered, ""
 	if failure != nil {
-		state, text = "pending", evidence.Clean(failure.Error(), 256)
+		state, text = DeliveryPending, evidence.Clean(failure.Error(), 256)
 		if !d.Required && d.Attempts >= bestEffortAttempts {
-			state = "abandoned"
+			state = DeliveryAbandoned
 		}
 	}
 	// On a context of its own: what was sent was sent.
@@ -84,8 +85,8 @@ func (s *Store) Deliver(ctx context.Context, id string) error {
 }
 
 // post sends the body to the endpoint. Its error says neither URL nor answer, which may hold secrets.
-func (s *Store) post(ctx context.Context, endpoint, id string, body []byte) error {
-	e, err := s.endpoint(endpoint)
+func (s *Store) post(ctx context.Context, d Delivery, id string, body []byte) error {
+	e, err := s.endpoint(d.Endpoint)
 	if err != nil {
 		return err
 	}
@@ -102,6 +103,7 @@ func (s *Store) post(ctx context.Context, endpoint, id string, body []byte) erro
 	timestamp := strconv.FormatInt(s.Now().Unix(), 10)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(HeaderDelivery, id)
+	request.Header.Set(HeaderRecord, string(d.Record))
 	request.Header.Set(HeaderTimestamp, timestamp)
 	request.Header.Set(HeaderSignature, sign(key, timestamp, body))
 	response, err := s.webhook.Do(request)

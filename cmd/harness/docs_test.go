@@ -68,6 +68,8 @@ func TestPageNamesEveryFieldOfJSON(t *testing.T) {
 		factView{},
 		commitView{},
 		deliveryView{},
+		listedDelivery{},
+		reconciledView{},
 		logView{},
 		publishedView{},
 		markView{},

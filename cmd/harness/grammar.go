@@ -24,6 +24,7 @@ type grammar struct {
 	Definitions definitionsCmd `cmd:"" help:"Apply definitions, and say when they are due and what came of it."`
 	Profiles    profilesCmd    `cmd:"" help:"Publish profiles and say how far each can be used."`
 	Evidence    evidenceCmd    `cmd:"" help:"Show, verify and export the evidence of runs."`
+	Deliveries  deliveriesCmd  `cmd:"" help:"Say what of runs was told outward, and tell again what was not."`
 	Reconcile   reconcileCmd   `cmd:"" help:"Settle runs from their remotes now."`
 	Pause       pauseCmd       `cmd:"" help:"Stop all claims and publications everywhere."`
 	Resume      resumeCmd      `cmd:"" help:"Let go what pause stopped."`

@@ -19,7 +19,7 @@ type runsShowCmd struct {
 
 func (runsShowCmd) Help() string {
 	return `Shows what was asked for and pinned, who holds or held the lease, each stage as the facts tell it, the effect, the commit and what
-it changes, the deliveries of the result, and for a run that waits, what for and what to do. The exit code is 0 however the run
+it changes, what was told of it outward, and for a run that waits, what for and what to do. The exit code is 0 however the run
 ended; harness runs wait has that of the run.
 
 Example:
@@ -62,17 +62,6 @@ type commitView struct {
 	Insertions   int64    `json:"insertions"`
 	Deletions    int64    `json:"deletions"`
 	ChangedPaths []string `json:"changed_paths"` // bounded; changed_count has all
-}
-
-// deliveryView is the JSON of one delivery of the result.
-type deliveryView struct {
-	Endpoint      string  `json:"endpoint"`
-	Required      bool    `json:"required"` // false: best-effort
-	State         string  `json:"state"`
-	Attempts      int     `json:"attempts"`
-	NextAttemptAt *string `json:"next_attempt_at"`
-	LastError     string  `json:"last_error"`
-	FinishedAt    *string `json:"finished_at"`
 }
 
 func factViews(facts []evidence.Fact) []factView {
@@ -138,18 +127,12 @@ func detailOf(ctx context.Context, h *harness.Harness, run queue.Run) (runDetail
 			Transaction: lost.Transaction, Commit: lost.Commit, Tree: lost.Tree, Baseline: lost.Parent, TargetRef: run.TargetRef, ChangedPaths: []string{},
 		}
 	}
-	deliveries, err := h.Store().Deliveries(ctx, run.ID)
+	deliveries, err := h.Store().Deliveries(ctx, queue.DeliveryFilter{Run: run.ID})
 	if err != nil {
 		return detail, err
 	}
 	for _, d := range deliveries {
-		view := deliveryView{
-			Endpoint: d.Endpoint, Required: d.Required, State: d.State, Attempts: d.Attempts, LastError: d.LastError, FinishedAt: stamp(d.FinishedAt),
-		}
-		if d.FinishedAt == nil {
-			view.NextAttemptAt = stamp(&d.NextAttemptAt)
-		}
-		detail.Deliveries = append(detail.Deliveries, view)
+		detail.Deliveries = append(detail.Deliveries, deliveryOf(d))
 	}
 	return detail, nil
 }
@@ -176,11 +159,8 @@ func (a *app) printDetail(run queue.Run, d runDetail) error {
 	}
 	printCommit(t, d.Commit)
 	for _, delivery := range d.Deliveries {
-		kind := "best-effort"
-		if delivery.Required {
-			kind = "required"
-		}
-		t.row("delivery", fmt.Sprintf("%s (%s): %s after %d attempts", delivery.Endpoint, kind, delivery.State, delivery.Attempts), delivery.LastError)
+		t.row("delivery", fmt.Sprintf("%s to %s (%s): %s after %d attempts",
+			delivery.Record, delivery.Endpoint, kindOf(delivery.Required), delivery.State, delivery.Attempts), delivery.LastError)
 	}
 	if err := t.flush(); err != nil {
 		return err
