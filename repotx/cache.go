@@ -37,6 +37,9 @@ type cache struct {
 // errCacheFull says that the baseline does not fit, or that all that could make room is in use.
 var errCacheFull = errors.New("the baseline cache has no room")
 
+// diskFull says that this machine's disk, or what the worker may have of it, is used up.
+func diskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
 const (
 	entryPrefix = "e-"
 	tempPrefix  = "t-"

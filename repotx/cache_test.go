@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rein-aharness/harness/evidence"
+	"github.com/rein-aharness/harness/tests/stack"
 )
 
 func entries(t *testing.T, dir string) (names []string) {
@@ -197,4 +198,32 @@ func TestDamagedEntryIsFetchedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, b.Known(), 2)
 	require.NoError(t, b.Close())
+}
+
+// A full disk of this machine is not called a fault of the remote, leaves nothing behind, and is over once there is room.
+func TestAFullDiskIsSaidToBeOneAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	repo := newServer(t).repository("project", map[string]string{"a": "x"})
+	disk := stack.SmallDisk(t, "2m")
+	store, err := Open(context.Background(), Config{CacheDir: disk.Dir, Timeout: 20 * time.Second})
+	require.NoError(t, err)
+	disk.Fill(t)
+	_, err = repo.remote(store).Fetch(context.Background(), repo.head)
+	require.Equal(t, evidence.CodeCacheExhausted, evidence.CodeOf(err), "%v", err)
+	disk.Free(t)
+	require.Empty(t, entries(t, disk.Dir))
+	left, err := filepath.Glob(filepath.Join(disk.Dir, tempPrefix+"*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+
+	b, err := repo.remote(store).Fetch(context.Background(), repo.head)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close()) }()
+	c, err := NewCollector(b, Limits{})
+	require.NoError(t, err)
+	disk.Fill(t)
+	content := strings.Repeat("y", 64<<10)
+	err = c.Add("b", ModeFile, int64(len(content)), strings.NewReader(content))
+	require.Equal(t, evidence.CodeDiskExceeded, evidence.CodeOf(err), "%v", err)
+	require.NoError(t, c.Discard())
 }

@@ -186,6 +186,9 @@ func (c *Collector) spool(path string, size int64, content io.Reader) (string, e
 	h := plumbing.NewHasher(plumbing.BlobObject, size)
 	out := io.MultiWriter(h, io.NewOffsetWriter(c.set.spool, c.set.Bytes))
 	n, err := io.Copy(out, io.LimitReader(content, size))
+	if diskFull(err) {
+		return "", capture(evidence.CodeDiskExceeded, "spool", err)
+	}
 	if err != nil {
 		return "", capture(evidence.CodeCaptureFailed, path, err)
 	}

@@ -167,7 +167,7 @@ func (r *Remote) Fetch(ctx context.Context, commit string) (*Baseline, error) {
 	switch {
 	case errors.Is(err, errNotOffered):
 		return nil, evidence.Fail(evidence.StagePreflight, evidence.CodeBaselineMoved, commit, err)
-	case errors.Is(err, errAnswerTooLong) || errors.Is(err, errCacheFull):
+	case errors.Is(err, errAnswerTooLong) || errors.Is(err, errCacheFull) || diskFull(err):
 		return nil, evidence.Fail(evidence.StagePreflight, evidence.CodeCacheExhausted, "cache", err)
 	}
 	return nil, classify(evidence.StagePreflight, r.repo.ID, err)

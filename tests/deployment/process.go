@@ -87,7 +87,7 @@ func (d *Deployment) Configure(t testing.TB, name string, pairs ...string) strin
 	t.Helper()
 	data, err := os.ReadFile(d.File)
 	require.NoError(t, err)
-	pairs = append([]string{"worker-1", name, "cache_dir: baselines", "cache_dir: baselines-" + name}, pairs...)
+	pairs = append(pairs, "worker-1", name, "cache_dir: baselines", "cache_dir: baselines-"+name) // of two for one text the first counts
 	return d.write(t, name+".yaml", strings.NewReplacer(pairs...).Replace(string(data)))
 }
 

@@ -16,6 +16,14 @@ func Elsewhere() []Other {
 			[]string{"tests/robustness.TestRestartsLoseNothingAndARollingOneFailsNoRun", "tests/lease.TestAVersionIsReplacedUnderLoadAndNoRunFails"},
 		},
 		{
+			"the disk of the database or of the worker is full, for a moment or for longer than a lease lasts",
+			"each needs a disk of its own, and it matters only where something is stored",
+			[]string{
+				"tests/faults.TestAFullDiskOfTheDatabaseLosesAndDoublesNothing", "tests/faults.TestAFullDiskOfTheWorkerEndsTheRunAndSaysSo",
+				"repotx.TestAFullDiskIsSaidToBeOneAndLeavesNothing",
+			},
+		},
+		{
 			"an older copy of the database is restored",
 			"everything after the copy is gone, and an operator has to adopt it",
 			[]string{"tests/lease.TestARestoredDumpStopsAllClaimsUntilItIsAdoptedAndNothingLandsTwice"},

@@ -45,7 +45,18 @@ type scene struct {
 
 func set(t *testing.T) *scene {
 	t.Helper()
-	d := deployment.New(t, deployment.Settings{TTLSeconds: int(faults.TTL / time.Second), HeartbeatSeconds: 1})
+	return setOn(t, plan(t, nil), "a.txt", "as it is\n", "hostile", "/usr/local/bin/toolbox", "write", "a.txt", "changed")
+}
+
+// plan makes a deployment whose leases are short; st is the stack that it is on, if not the running one.
+func plan(t *testing.T, st *stack.Stack) *deployment.Deployment {
+	t.Helper()
+	return deployment.New(t, deployment.Settings{Stack: st, TTLSeconds: int(faults.TTL / time.Second), HeartbeatSeconds: 1})
+}
+
+// setOn sets the scene on a deployment, with a repository of one file and a profile of what changes it, in an image.
+func setOn(t *testing.T, d *deployment.Deployment, file, content, image string, argv ...string) *scene {
+	t.Helper()
 	s := &scene{Deployment: d, h: d.Open(t, harness.Options{}), hold: filepath.Join(d.Dir, "held")}
 	direct, err := d.Config.Database.URL()
 	require.NoError(t, err)
@@ -56,7 +67,7 @@ func set(t *testing.T) *scene {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.engine.Close()) })
 
-	s.repo = d.Stack.Repository(t, "faults", map[string]string{".harness.yaml": deployment.Manifest, "a.txt": "as it is\n"})
+	s.repo = d.Stack.Repository(t, "faults", map[string]string{".harness.yaml": deployment.Manifest, file: content})
 	s.server = &gitServer{git: stack.GitHandler(d.Stack.Git.Root, stack.Auth{
 		Username: d.Stack.Git.Username, Password: d.Stack.Secret(t, d.Stack.Git.PasswordFile),
 	})}
@@ -69,7 +80,7 @@ func set(t *testing.T) *scene {
 	}
 	s.repo.HTTPURL = s.ways[faults.Git].Through(t, s.repo.HTTPURL)
 
-	p := d.Profile(t, "change", "hostile", "/usr/local/bin/toolbox", "write", "a.txt", "changed")
+	p := d.Profile(t, "change", image, argv...)
 	path, policy := d.Stack.Credential(t, map[string]string{"token": "not-a-secret-of-anybody"})
 	p.Credentials = []credential.Route{{
 		Revision: "token@1.0.0", Path: path, Policy: policy, Field: "token", TTLSeconds: 300,
@@ -80,7 +91,7 @@ func set(t *testing.T) *scene {
 }
 
 // worker starts a worker on the ways with faults.
-func (s *scene) worker(t *testing.T, name, failpoints string) *deployment.Process {
+func (s *scene) worker(t *testing.T, name, failpoints string, config ...string) *deployment.Process {
 	t.Helper()
 	direct, err := s.Config.Database.URL()
 	require.NoError(t, err)
@@ -91,7 +102,7 @@ func (s *scene) worker(t *testing.T, name, failpoints string) *deployment.Proces
 	database.RawQuery = query.Encode()
 	vault := s.Stack.Vault.Address
 	w := s.Worker(t, name, deployment.WorkerSettings{
-		Failpoints: failpoints, DatabaseURL: database.String(), Config: []string{vault, s.ways[faults.Vault].Through(t, vault)},
+		Failpoints: failpoints, DatabaseURL: database.String(), Config: append(config, vault, s.ways[faults.Vault].Through(t, vault)),
 	})
 	s.workers = append(s.workers, w)
 	return w

@@ -37,7 +37,7 @@ const (
 	seedVariable     = "SOAK_SEED"
 	faultsVariable   = "SOAK_FAULTS" // names of the only ones, separated by commas
 	folderVariable   = "SOAK_FOLDER" // where everything is kept, also when nothing was found
-	short            = 45 * time.Second
+	short            = 2 * time.Minute
 )
 
 // soak is one deployment under faults.
