@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/rein-aharness/harness/internal/boottime"
 	"github.com/rein-aharness/harness/internal/failpoint"
 )
@@ -35,7 +37,8 @@ func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop func()) {
 	}
 }
 
-// beat sends heartbeats.
+// beat sends heartbeats. One that fails is sent again at once if it took long to: what is left of the lease must do for a new
+// connection.
 func (l *Lease) beat(ctx context.Context, lost context.CancelCauseFunc) {
 	config := l.store.config
 	retry := max(config.Beat/8, 10*time.Millisecond)
@@ -46,6 +49,7 @@ func (l *Lease) beat(ctx context.Context, lost context.CancelCauseFunc) {
 		case <-time.After(wait):
 		}
 		wait = config.Beat
+		sent := boottime.Now()
 		err := l.heartbeat(ctx)
 		switch {
 		case err == nil || ctx.Err() != nil:
@@ -54,7 +58,7 @@ func (l *Lease) beat(ctx context.Context, lost context.CancelCauseFunc) {
 			return
 		default:
 			config.Logger.Warn("heartbeat failed", "run", l.run.ID, "epoch", l.run.Epoch, "error", err)
-			wait = retry
+			wait = max(0, retry-boottime.Since(sent))
 		}
 	}
 }
@@ -100,13 +104,14 @@ func (l *Lease) heartbeat(ctx context.Context) error {
 	operation := failpoint.Begin("heartbeat", l.run.ID, l.run.Owner, l.run.Epoch)
 	var held, cancelled bool
 	var now time.Time
+	// Without a prepared statement a new connection is good for it in one round trip.
 	err = l.store.beats.QueryRow(ctx, `
 		WITH renewed AS (
 			UPDATE ops_run SET lease_expires_at = clock_timestamp() + $4 * interval '1 millisecond'
 			WHERE id = $1 AND lease_epoch = $2 AND lease_owner = $3 AND lease_expires_at > clock_timestamp()
 			RETURNING id)
 		SELECT EXISTS (SELECT FROM renewed), (SELECT cancel_requested_at IS NOT NULL FROM ops_run WHERE id = $1),
-			clock_timestamp()`,
+			clock_timestamp()`, pgx.QueryExecModeExec,
 		l.run.ID, l.run.Epoch, l.run.Owner, l.store.config.TTL.Milliseconds()).Scan(&held, &cancelled, &now)
 	if err != nil {
 		operation.End(l.run.Epoch, err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -160,12 +161,15 @@ func openPool(ctx context.Context, config Config, connections int32) (*pgxpool.P
 	if config.TransactionPooling {
 		pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
-	// Set after connecting and not as start-up parameters, which poolers refuse. (CASES 5)
+	// Set after connecting and not as start-up parameters, which poolers refuse (CASES 5); in one round trip, since a lease may have
+	// little left when its heartbeat connects anew.
+	var set []string
+	for name, limit := range config.limits() {
+		set = append(set, fmt.Sprintf(`SET %s = %d`, name, limit.Milliseconds()))
+	}
 	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		for name, limit := range config.limits() {
-			if _, err := conn.Exec(ctx, fmt.Sprintf(`SET %s = %d`, name, limit.Milliseconds())); err != nil {
-				return fmt.Errorf("set %s: %w", name, err)
-			}
+		if _, err := conn.PgConn().Exec(ctx, strings.Join(set, "; ")).ReadAll(); err != nil {
+			return fmt.Errorf("set the limits of the connection: %w", err)
 		}
 		return nil
 	}
