@@ -82,7 +82,7 @@ func isTombstone(run string, epoch int64, value string) bool {
 
 // CreateFence sets the run's fence for the first time. A fence that exists already is CodeFenceConflict and is never adopted,
 // unless it is exactly this lease's own. An answer that does not say what happened is CodePublicationUnclear; Settle decides
-// then.
+// then. A remote that can no longer be fenced is CodeRemoteUnsupported.
 func (r *Remote) CreateFence(ctx context.Context, f Fence) error {
 	return r.setFence(ctx, "", f)
 }
@@ -121,6 +121,9 @@ func (r *Remote) setFence(ctx context.Context, from string, f Fence) error {
 	case from:
 		if answer.Sent && answer.Unpack == "" {
 			return fail(evidence.CodePublicationUnclear, answer.Fault())
+		}
+		if err := adv.RequireFence(); err != nil { // it could when the preflight asked
+			return errors.Join(err, answer.Fault())
 		}
 		return classify(evidence.StagePreflight, f.Ref, answer.Fault())
 	default:

@@ -205,6 +205,18 @@ func TestSettlingWaived(t *testing.T) {
 	}
 }
 
+// The preflight has asked the remote, and then it changes: that is no fault of the network, and says so.
+func TestFenceAtARemoteThatLostAtomicUpdatesNamesIt(t *testing.T) {
+	t.Parallel()
+	repo := project(t)
+	remote := repo.remote(newStore(t))
+	repo.git(repo.dir, "config", "receive.advertiseAtomic", "false")
+	f, err := NewFence(FenceID{Run: "run-1", Epoch: 1, Owner: "w1"}, repo.head)
+	require.NoError(t, err)
+	require.Equal(t, evidence.CodeRemoteUnsupported, evidence.CodeOf(remote.CreateFence(context.Background(), f)))
+	require.Empty(t, repo.ref(f.Ref))
+}
+
 // unfenced is begin for a remote that cannot fence.
 func unfenced(t *testing.T, repo *remoteRepo, remote *Remote) *transaction {
 	t.Helper()

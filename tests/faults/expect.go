@@ -88,6 +88,8 @@ func (c Cell) git() Expectation {
 		return exactly(failed(notApplied, "publication_partial"))
 	case c.Kind.Name == GitNotAtomic && c.before("preflight.after"):
 		return exactly(failed(notDispatched, "remote_unsupported"))
+	case c.Kind.Name == GitNotAtomic && c.before("sandbox.after"):
+		return exactly(failed(notApplied, "remote_unsupported"))
 	case c.Kind.Name == GitNotAtomic && c.Point.Phase < Sent:
 		return exactly(failed(notApplied, "publication_refused"))
 	case c.Kind.Name == GitLost, c.Kind.Name == GitLate, c.Kind.Name == Slow(Git), c.Point.Phase >= Sent:
