@@ -38,13 +38,14 @@ type report struct {
 	Unanswered   map[string]int       `json:"unanswered"` // emissions, by code
 	Gone         recovery             `json:"gone"`       // from the kill of a worker until the engine has lost its container
 	Settled      recovery             `json:"settled"`    // until its run is final
+	Revoked      recovery             `json:"revoked"`    // from the call that cancels a run until the engine has lost its container
 	Growths      []validate.Growth    `json:"growths"`
 	Violations   []validate.Violation `json:"violations"`
 }
 
-// recovery is how long something took after a kill, in TTLs.
+// recovery is how long something took after a kill or a cancel, in TTLs.
 type recovery struct {
-	Kills    int     `json:"kills"`
+	Count    int     `json:"count"`
 	P50, P99 float64 // relative to the TTL
 }
 
@@ -56,7 +57,7 @@ func recoveryOf(took []time.Duration) recovery {
 	at := func(p float64) float64 {
 		return float64(took[min(int(p*float64(len(took))), len(took)-1)]) / float64(ttl)
 	}
-	return recovery{Kills: len(took), P50: at(0.5), P99: at(0.99)}
+	return recovery{Count: len(took), P50: at(0.5), P99: at(0.99)}
 }
 
 func (s *soak) report(record history.Record, violations []validate.Violation) report {
@@ -78,7 +79,7 @@ func (s *soak) report(record history.Record, violations []validate.Violation) re
 			final[c.Run] = c.At
 		}
 	}
-	var gone, settled []time.Duration
+	var gone, settled, revoked []time.Duration
 	for _, k := range s.kills {
 		if at, found := s.gone[k.held]; found && at.After(k.at) {
 			gone = append(gone, at.Sub(k.at))
@@ -87,7 +88,18 @@ func (s *soak) report(record history.Record, violations []validate.Violation) re
 			settled = append(settled, at.Sub(k.at))
 		}
 	}
-	r.Gone, r.Settled = recoveryOf(gone), recoveryOf(settled)
+	for _, c := range s.revoked {
+		var last time.Time
+		for of, at := range s.gone {
+			if of.run == c.run && at.After(c.at) && at.After(last) {
+				last = at
+			}
+		}
+		if !last.IsZero() {
+			revoked = append(revoked, last.Sub(c.at))
+		}
+	}
+	r.Gone, r.Settled, r.Revoked = recoveryOf(gone), recoveryOf(settled), recoveryOf(revoked)
 	return r
 }
 
@@ -113,8 +125,8 @@ func (r report) String() string {
 	for _, to := range []struct {
 		name string
 		recovery
-	}{{"kill to container gone", r.Gone}, {"kill to settled", r.Settled}} {
-		fmt.Fprintf(w, "%s\tp50 %.2f, p99 %.2f of the TTL of %s, over %d kills\n", to.name, to.P50, to.P99, ttl, to.Kills)
+	}{{"kill to container gone", r.Gone}, {"kill to settled", r.Settled}, {"cancel to container gone", r.Revoked}} {
+		fmt.Fprintf(w, "%s\tp50 %.2f, p99 %.2f of the TTL of %s, over %d\n", to.name, to.P50, to.P99, ttl, to.Count)
 	}
 	for _, g := range r.Growths {
 		fmt.Fprintf(w, "%s\tlived %s; memory %d to %d MiB, descriptors %d to %d, threads %d to %d, goroutines %d to %d\n", g.Worker, g.Lived.Round(time.Second),

@@ -63,6 +63,7 @@ type soak struct {
 	kills     []kill
 	gone      map[held]time.Time // when the engine lost the container of a run's epoch
 	cancels   []history.LeaseOp
+	revoked   []kill // the runs that were cancelled, in whatever epoch
 	emissions []history.Emission
 	breaking  bool           // the database or the engine itself is being restarted
 	refusals  map[string]int // emissions that were not answered, by code

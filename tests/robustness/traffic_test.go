@@ -154,7 +154,7 @@ func (s *soak) emitUntil(ctx context.Context, request queue.Request) (run string
 
 // cancel cancels a run, and writes it down as the operation on its lease that it is.
 func (s *soak) cancel(ctx context.Context, run string) {
-	op := history.LeaseOp{Op: history.Cancel, Run: run, Call: monotonic()}
+	op, at := history.LeaseOp{Op: history.Cancel, Run: run, Call: monotonic()}, time.Now()
 	asking, done := context.WithTimeout(ctx, 5*time.Second)
 	defer done()
 	op.Outcome, op.Error = history.OutcomeOf(s.traffic.Store().Cancel(asking, run, "test", "somebody thought better of it"))
@@ -162,4 +162,7 @@ func (s *soak) cancel(ctx context.Context, run string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cancels = append(s.cancels, op)
+	if op.Outcome == history.OK {
+		s.revoked = append(s.revoked, kill{held{run: run}, at})
+	}
 }
