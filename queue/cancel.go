@@ -21,7 +21,7 @@ func (s *Store) Cancel(ctx context.Context, run, by, reason string) error {
 			FROM ops_run WHERE id = $1 FOR UPDATE`, run).Scan(&r.State, &r.Epoch, &r.CancelRequestedAt, &held)
 		switch {
 		case isNone(err):
-			return ErrNotFound
+			return fmt.Errorf("%w: %s", ErrNotFound, run)
 		case err != nil:
 			return err
 		case r.State.Final():

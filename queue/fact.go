@@ -17,7 +17,7 @@ func (s *Store) Facts(ctx context.Context, run string) ([]evidence.Fact, error) 
 		return facts, err
 	}
 	if len(facts) == 0 {
-		return nil, ErrNotFound
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, run)
 	}
 	return facts, nil
 }
@@ -98,7 +98,7 @@ func (s *Store) SupplyTornDown(ctx context.Context, run string, body evidence.To
 		err := tx.QueryRow(ctx, `SELECT lease_epoch, finished_at IS NOT NULL FROM ops_run WHERE id = $1 FOR UPDATE`, run).Scan(&epoch, &final)
 		switch {
 		case isNone(err):
-			return ErrNotFound
+			return fmt.Errorf("%w: %s", ErrNotFound, run)
 		case err != nil:
 			return err
 		case !final:

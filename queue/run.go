@@ -114,6 +114,9 @@ func (s *Store) Run(ctx context.Context, id string) (Run, error) {
 		run, err = s.oneRun(ctx, `WHERE id = $1`, id)
 		return err
 	})
+	if errors.Is(err, ErrNotFound) {
+		return Run{}, fmt.Errorf("%w: %s", ErrNotFound, id)
+	}
 	return run, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -62,6 +63,9 @@ func run(args []string, s streams) evidence.ExitCode {
 	parser, err := newParser(&g, s)
 	if err != nil {
 		return s.report(err)
+	}
+	if slices.Equal(args, []string{"--version"}) { // what people ask of any command first
+		args = []string{"version"}
 	}
 	command, err := parser.Parse(args)
 	if err != nil {

@@ -11,6 +11,7 @@ type versionCmd struct{}
 
 func (versionCmd) Help() string {
 	return `Prints the version of the harness, of Go, and the revision that it was built from, where the build knows it.
+harness --version is the same.
 
 Example:
 
